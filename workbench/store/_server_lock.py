@@ -81,6 +81,7 @@ class Postmaster:
     data: Path
     pid: int
     socket_folder: Path
+    state: str  # starting, ready, stopping, standby
 
     @property
     def dsn(self) -> str:
@@ -95,6 +96,8 @@ class Postmaster:
 
     def ping(self) -> pq.Ping:
         """Ask whether it answers: OK also when no connection is free, REJECT in recovery."""
+        if self.state == "starting":  # not asked, since it would log a refused connection
+            return pq.Ping.REJECT
         return pq.Ping(pq.PGconn.ping(make_conninfo(self.dsn, connect_timeout=5).encode()))
 
     def is_visible(self) -> bool:
@@ -119,6 +122,7 @@ def read_postmaster(data: Path | None) -> Postmaster | None:
         return None
     try:
         lines = (data / "postmaster.pid").read_text().split("\n")
-        return Postmaster(data, abs(int(lines[0])), Path(lines[4])) if lines[4] else None
+        pid, socket_folder, state = abs(int(lines[0])), lines[4], lines[7].strip()
     except (FileNotFoundError, IndexError, ValueError):
         return None
+    return Postmaster(data, pid, Path(socket_folder), state) if socket_folder else None

@@ -1,0 +1,50 @@
+"""The command line: `workbench COMMAND …`. One module a command, each with `add_parser` and `run`.
+
+Exit status: 0 done, 1 refused or failed (the reason on stderr, no traceback), 2 wrong usage, 130
+interrupted. Neither pandas nor widgets are imported here, so that it starts at once and headless.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import psycopg
+
+from .. import __version__
+from ..errors import WorkbenchError
+from . import db
+
+__all__ = ["main"]
+
+_COMMANDS = (db,)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; `argv` is without the program's name."""
+    arguments = _parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except (WorkbenchError, psycopg.Error) as error:
+        print(f"workbench: {str(error).strip()}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output left (`| head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="workbench", description="Durable workflows on Postgres, from a notebook."
+    )
+    parser.add_argument("--version", action="version", version=f"workbench {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_parser(subparsers)
+    return parser
