@@ -50,6 +50,7 @@ def test_a_chosen_folder_without_binaries_is_not_passed_over(
 def test_no_binaries_at_all_names_the_ways_to_get_some(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("WORKBENCH_PG_BIN", raising=False)
     monkeypatch.setattr("workbench.store._server_binaries._candidates", lambda: iter(()))
     text = refusal(home)
     assert text.startswith("no Postgres found for the embedded database")
