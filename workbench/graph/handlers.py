@@ -229,6 +229,10 @@ def _module(module_name: str, name: str) -> object:
         ) from error
 
 
+# Generator, coroutine, *args and so on; the higher bits tell of `from __future__ import`.
+_OWN_FLAGS: Final = 0x3FF
+
+
 def _describe(item: object) -> object:
     """Turn code and constants into plain values whose repr is the same in every process."""
     if inspect.iscode(item):
@@ -237,7 +241,7 @@ def _describe(item: object) -> object:
             item.co_names,
             item.co_varnames,
             item.co_freevars,
-            item.co_flags,
+            item.co_flags & _OWN_FLAGS,
             [_describe(constant) for constant in item.co_consts],
         )
     if isinstance(item, tuple | list):

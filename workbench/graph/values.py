@@ -52,10 +52,10 @@ def encode(value: Json, what: str = "result") -> str:
     try:
         text = _encode_in_c(value)
     except (TypeError, ValueError, RecursionError, OverflowError):
-        text = _write(value, what, 0)
+        text = _write_slowly(value, what)
     else:
         if "\\u0000" in text or not _written_as_meant(value):
-            text = _write(value, what, 0)
+            text = _write_slowly(value, what)
     _check_text(value, text, what)
     return text
 
@@ -115,7 +115,7 @@ def _check_text(value: Json, text: str, what: str) -> None:
         try:
             size = len(text.encode())
         except UnicodeEncodeError:
-            _write(value, what, 0)
+            _write_slowly(value, what)
             raise
     if size > RESULT_LIMIT:
         raise ValueRefused(
@@ -124,13 +124,25 @@ def _check_text(value: Json, text: str, what: str) -> None:
         )
 
 
-def _write(value: Json, path: str, depth: int) -> str:
+def _write_slowly(value: Json, what: str) -> str:
     """Write a value piece by piece, or refuse it with the path to what cannot be written."""
+    try:
+        return _write(value, what, 0)
+    except RecursionError:
+        # Within the limit, but the caller's own stack left too little room.
+        raise _too_deep(what) from None
+
+
+def _too_deep(path: str) -> ValueRefused:
+    return ValueRefused(
+        f"{_shorten(path)} is nested more than {MAX_DEPTH} levels deep or contains itself; "
+        "flatten it or keep keys instead of objects"
+    )
+
+
+def _write(value: Json, path: str, depth: int) -> str:
     if depth > MAX_DEPTH:
-        raise ValueRefused(
-            f"{_shorten(path)} is nested more than {MAX_DEPTH} levels deep or contains itself; "
-            "flatten it or keep keys instead of objects"
-        )
+        raise _too_deep(path)
     if value is None or value is True or value is False:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Enum) or _is_foreign(value):
