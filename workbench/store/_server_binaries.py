@@ -21,6 +21,7 @@ from ._server_account import USE_A_DSN, Account, unreachable_part
 
 OLDEST_MAJOR = 14
 _WHEEL_BIN = Path("pginstall/bin")
+_SHELL_CHARACTERS = re.compile(r'["$`\\]')  # initdb calls `postgres` by a shell, in double quotes
 _SYSTEM_FOLDERS = (
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -146,6 +147,12 @@ def _version(folder: Path, account: Account) -> str:
 
 def _copied(package: Path, home: Path, account: Account) -> Path:
     """Copy the wheel (some 40 MB) into `home`, once a version; the caller holds the lock."""
+    if odd := _SHELL_CHARACTERS.search(str(home)):
+        raise EmbeddedError(
+            f"cannot copy Postgres into {home}: initdb does not run from a path with {odd[0]} in "
+            "it; choose another place by WORKBENCH_HOME, or install this package in a folder that "
+            "is open to all"
+        )
     ourselves = Account(os.geteuid(), os.getegid(), "root", switch=False)
     version = _version(package / _WHEEL_BIN, ourselves)
     target = home / f"postgres-{version}"
