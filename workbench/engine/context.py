@@ -1,0 +1,49 @@
+"""What a handler may know about the attempt that it is: asked for by a parameter named `ctx`."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import psycopg
+
+__all__ = ["Context"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """The attempt a handler is executing.
+
+    Attributes
+    ----------
+    run_id, node:
+        The run, and the node's number in pre-order.
+    attempt, max_attempts:
+        This try, from 1, and how many there may be.
+    idempotency_key:
+        The same for every attempt of this node: give it to services that deduplicate.
+    """
+
+    run_id: str
+    node: int
+    attempt: int
+    max_attempts: int
+    dsn: str = field(repr=False)
+    _cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        return f"{self.run_id}/{self.node}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the result is not wanted any more: the run was cancelled or has failed. Long handlers should look and return."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Called by the engine."""
+        self._cancelled.set()
+
+    def connect(self) -> psycopg.Connection:
+        """A new connection to the workbench's database, in autocommit; close it, or use it in a `with` block."""
+        return psycopg.connect(self.dsn, autocommit=True)

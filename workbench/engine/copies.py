@@ -1,0 +1,90 @@
+"""An engine's copies of runs: made from database rows, brought up to date by the rows that changed since.
+
+Plans are shared by all runs of equal graphs. Nothing here decides or talks to the database.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from workbench.engine.model import NodeState, Plan, Run
+from workbench.engine.policy import Policy
+from workbench.store.verbs import LockedRow, RunRow
+
+__all__ = ["Copies"]
+
+_plan = lru_cache(maxsize=512)(Plan.parse)
+
+
+class Copies:
+    """The runs an engine holds in memory, by id. A copy lives as long as the engine executes a leaf of its run."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+
+    def __contains__(self, run: str) -> bool:
+        return run in self._runs
+
+    def __getitem__(self, run: str) -> Run:
+        return self._runs[run]
+
+    def get(self, run: str) -> Run | None:
+        return self._runs.get(run)
+
+    def drop(self, run: str) -> None:
+        self._runs.pop(run, None)
+
+    def clear(self) -> None:
+        """Forget everything: after a reconnect no copy is trusted."""
+        self._runs.clear()
+
+    def version(self, run: str) -> int:
+        """The version of the copy; -1, which asks for every node, when there is none."""
+        copy = self._runs.get(run)
+        return -1 if copy is None else copy.version
+
+    def take(self, row: RunRow) -> Run:
+        """Make a copy of a whole run, in place of an older one."""
+        run = Run(
+            row.id,
+            _plan(row.graph),
+            Policy(row.max_attempts, row.max_backoff, row.on_failure),
+            row.status,
+            row.version,
+            label=row.label,
+            input=row.input,
+            variables=json.loads(row.vars) if row.vars != "{}" else {},
+            database=row.database,
+        )
+        _take_nodes(run, row.nodes)
+        self._runs[row.id] = run
+        return run
+
+    def refresh(self, row: LockedRow) -> Run | None:
+        """Bring a copy up to date under the run's lock; None when there is no copy to bring up."""
+        run = self._runs.get(row.id)
+        if run is None:
+            return None
+        if row.version != run.version or row.nodes is not None:
+            run.status, run.version = row.status, row.version
+            _take_nodes(run, row.nodes)
+        return run
+
+
+def _take_nodes(run: Run, rows: str | None) -> None:
+    if rows is None:
+        return
+    for number, *fields in json.loads(rows):
+        run.nodes[number] = _state(fields)
+
+
+def _state(fields: list[Any]) -> NodeState:
+    state = NodeState(*fields)
+    if fields[8] is not None:
+        state.ready_at = datetime.fromisoformat(fields[8])
+    if fields[9] is not None:
+        state.started_at = datetime.fromisoformat(fields[9])
+    return state

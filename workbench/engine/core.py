@@ -1,0 +1,112 @@
+"""What every part of an engine shares: who it is, its copies and claims, and the way from an event to executing leaves.
+
+`settle` asks the decider and takes what became ready within the ceiling; `committed` puts it into effect once the database
+has it. Between the two lies a transaction, which is the caller's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import uuid4
+
+from workbench.engine.copies import Copies
+from workbench.engine.machine import Limits, decide
+from workbench.engine.model import Decision, Event, Run
+from workbench.engine.workload import Claim, Workload
+from workbench.graph.substitute import Column, Named
+from workbench.graph.values import decode
+
+__all__ = ["Core", "Settled"]
+
+log = logging.getLogger("workbench")
+
+#: Named values above this many characters are not kept in a run's copy; the next step that needs one loads it.
+CACHED_VALUE = 1_000_000
+
+
+@dataclass
+class Settled:
+    """A decision about a run, the claim that ends with it, and the leaves that this engine takes with the same commit."""
+
+    run: Run
+    decision: Decision
+    claims: list[Claim] = field(default_factory=list)
+    ended: Claim | None = None
+
+
+class Core:
+    """The state of an engine between its components. Touched by the engine's loop only."""
+
+    def __init__(self, dsn: str, ceiling: int, wake: Callable[[], None]) -> None:
+        self.dsn = dsn
+        self.identity = ""
+        self.stopping = False
+        self.claiming = False
+        self.limits = Limits()
+        self.copies = Copies()
+        self.workload = Workload(ceiling, wake)
+        self.has_handler: Callable[[str], bool] = lambda name: False
+        self.available_handlers: Callable[[], Iterable[str]] = tuple
+        self.execute: Callable[[Run, Claim], None] = lambda run, claim: None
+        self.on_finished: Callable[[str], None] = lambda run: None
+
+    def settle(self, run: Run, event: Event, now: datetime, room: int) -> Settled:
+        """Decide, and take up to `room` of the leaves that became ready."""
+        decision = decide(run, event, now, self.limits)
+        settled = Settled(run, decision)
+        if not decision.refused and self.claiming:
+            for node in decision.ready:
+                if len(settled.claims) < room and self._may_take(run, decision, node):
+                    settled.claims.append(self._take(run, decision, node))
+        return settled
+
+    def _may_take(self, run: Run, decision: Decision, node: int) -> bool:
+        if decision.nodes[node].losses and self.workload.suspect:
+            return False
+        handler = run.plan[node].handler
+        return handler is None or self.has_handler(handler)
+
+    def _take(self, run: Run, decision: Decision, node: int) -> Claim:
+        """A leaf goes from pending to running without having been ready for anybody else."""
+        state = decision.nodes[node]
+        state.status, state.token, state.engine = "running", str(uuid4()), self.identity
+        state.started_at, state.ready_at = decision.at, None
+        claim = Claim(run.id, node, state.token, suspect=state.losses > 0)
+        self.workload.add(claim)
+        return claim
+
+    def committed(self, settled: Settled) -> None:
+        """The database has it: bring the copy up to date and execute what was taken."""
+        run, decision = settled.run, settled.decision
+        run.apply(decision)
+        for name, (_, value) in decision.names.items():
+            run.values.pop(name, None)
+            if len(value.json) <= CACHED_VALUE:
+                run.values[name] = named(value.json, value.columns)
+        if settled.ended is not None:
+            self.workload.remove(settled.ended)
+        for claim in settled.claims:
+            claim.begun = True
+            self.execute(run, claim)
+        self.release_copy(run.id)
+        if decision.status in ("completed", "failed", "cancelled"):
+            self.on_finished(run.id)
+
+    def abandoned(self, settled: Iterable[Settled]) -> None:
+        """The transaction was rolled back, or nobody knows: what was taken with it is not ours."""
+        for each in settled:
+            for claim in each.claims:
+                self.workload.remove(claim)
+
+    def release_copy(self, run: str) -> None:
+        """Keep no copy of a run in which nothing executes here."""
+        if not self.workload.busy_with(run):
+            self.copies.drop(run)
+
+
+def named(json: str, columns: Iterable[tuple[str, str]] | None) -> Named:
+    """A value as later steps see it."""
+    return Named(decode(json), None if columns is None else tuple(Column(*column) for column in columns))

@@ -1,0 +1,83 @@
+"""Errors as data: whatever was raised becomes a plain dict that JSON and Postgres can hold.
+
+Recording a failure never fails: texts are cleaned of what Postgres cannot store and cut, exceptions whose `str` raises
+are named by their type, and causes end after a few links.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import psycopg
+
+from workbench.errors import StepError, ValueRefused
+
+__all__ = ["clean", "describe"]
+
+MESSAGE_LIMIT = 8_000  # characters; enough for a statement in an error text, small in a table of failures
+TRACEBACK_LIMIT = 32_000
+CAUSES = 5
+
+
+def clean(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """Text that a jsonb string can hold: no NUL, no lone surrogates, at most `limit` characters."""
+    text = text.replace("\x00", "\\0")
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(text) > limit:
+        text = f"{text[:limit]}… ({len(text)} characters in all)"
+    return text
+
+
+def describe(error: BaseException, *, trace: bool = True) -> dict[str, Any]:
+    """The error as it is stored: type, message, cause chain, for database errors the server's fields.
+
+    `permanent` is set when trying again cannot help whatever the SQLSTATE says.
+    """
+    described = _fields(error)
+    if trace:
+        described["traceback"] = clean(_traceback(error), TRACEBACK_LIMIT)
+    causes = []
+    seen = {id(error)}
+    cause = error.__cause__ or error.__context__
+    while cause is not None and id(cause) not in seen and len(causes) < CAUSES:
+        seen.add(id(cause))
+        causes.append(_fields(cause))
+        cause = cause.__cause__ or cause.__context__
+    if causes:
+        described["causes"] = causes
+    return described
+
+
+def _fields(error: BaseException) -> dict[str, Any]:
+    fields: dict[str, Any] = {"type": clean(type(error).__qualname__, 200), "message": _message(error)}
+    if isinstance(error, StepError | ValueRefused):
+        fields["permanent"] = True
+    if isinstance(error, psycopg.Error):
+        diagnostics = error.diag
+        fields["message"] = clean(diagnostics.message_primary or fields["message"])
+        fields["sqlstate"] = error.sqlstate
+        for name, value in (
+            ("detail", diagnostics.message_detail),
+            ("hint", diagnostics.message_hint),
+            ("position", diagnostics.statement_position),
+            ("context", diagnostics.context),
+        ):
+            if value:
+                fields[name] = int(value) if name == "position" else clean(value)
+    return fields
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return clean(str(error))
+    except BaseException as second:  # noqa: BLE001 - an exception's own __str__ may do anything
+        return f"(its message could not be read: {type(second).__name__})"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error, chain=False))
+    except BaseException:  # noqa: BLE001
+        return ""

@@ -1,0 +1,279 @@
+"""The batched checkpoint: many runs' transitions in one transaction.
+
+A round records the reports that have come in, starts the runs that are due, and claims leaves that are ready, as far as there
+is room. Runs that somebody else holds are left for a later round; a batch that fails is repeated one run at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+from psycopg import pq
+
+from workbench.engine import records
+from workbench.engine.core import Core, Settled
+from workbench.engine.failure import describe
+from workbench.engine.model import Decision, Event, Failed, Faulted, Revive, Run, Start
+from workbench.engine.workload import Claim, Report
+from workbench.store import verbs
+from workbench.store.verbs import ClaimedRow
+from workbench.store.wire import Session, Statement, error
+
+__all__ = ["Rounds"]
+
+log = logging.getLogger("workbench")
+
+MOST_REPORTS = 200  # runs in one transaction: beyond this, longer locks gain nothing
+MOST_DUE = 100  # runs started while there is no room to execute them
+DEFERRED = 0.05  # seconds until a run that somebody else holds is tried again
+#: A node may become visible a little after its ready_at: scans start this much before what was seen last.
+WATERMARK_MARGIN = timedelta(seconds=10)
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class _Batch:
+    """One transaction in the making: by run, since a run makes one transition in it."""
+
+    settled: dict[str, Settled] = field(default_factory=dict)
+    ended: int = 0
+
+
+class Rounds:
+    """Runs rounds on one session. `look_for_due` and `look_for_ready` say what the next one has to search the tables for."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.look_for_due = True
+        self.look_for_ready = True
+        self.start_without_room = False
+        self._watermark = _EPOCH
+
+    def full_scan(self) -> None:
+        """Search from the beginning next time."""
+        self._watermark = _EPOCH
+        self.look_for_due = self.look_for_ready = True
+
+    @property
+    def pending(self) -> bool:
+        """Whether another round would have something to do at once."""
+        work = self._core.workload
+        return bool(work.reports) or (
+            self._core.claiming and work.free > 0 and (self.look_for_due or self.look_for_ready)
+        )
+
+    async def round(self, session: Session) -> None:
+        """Record, start, claim. OperationalError: the connection is lost; reports that were not recorded are kept."""
+        reports = self._core.workload.take_reports(MOST_REPORTS)
+        try:
+            await self._round(session, reports)
+        except psycopg.Error as failed:
+            await self._after_failure(session, reports, failed)
+
+    async def _round(self, session: Session, reports: list[Report]) -> None:
+        room = self._core.workload.free + len(reports)
+        claiming = self._core.claiming and self.look_for_ready and room > 0
+        most_due = self._most_due(room)
+        tokens = self._core.workload.draw(room) if claiming else []
+        opening: list[Statement] = []
+        if tokens:
+            opening += [verbs.BEGIN, self._claim(tokens), verbs.COMMIT]
+        opening += [verbs.BEGIN, *self._lock(reports), verbs.due(most_due), verbs.NOW]
+        results = await session.run(*opening)
+        claims = verbs.read_claims(results[1]) if tokens else []
+        self._claimed(tokens, claims)
+        due = verbs.read_runs(results[-2])
+        now = verbs.read_now(results[-1])
+        batch = _Batch()
+        missing = await self._refresh(session, reports, results)
+        for report in reports:
+            self._settle_report(batch, report, missing, now)
+        for row in due:
+            self._settle_start(batch, self._core.copies.take(row), now)
+        if most_due:
+            self.look_for_due = len(due) == most_due
+        await self._write(session, batch, claims)
+
+    def _most_due(self, room: int) -> int:
+        """Runs are started as fast as their first leaves can be executed; a few when there is no room, for those that begin by waiting."""
+        if not (self._core.claiming and self.look_for_due):
+            return 0
+        if room == 0 and self.start_without_room:
+            self.start_without_room = False
+            return MOST_DUE
+        return min(room, MOST_REPORTS)
+
+    def _claim(self, tokens: list[str]) -> Statement:
+        handlers = self._core.available_handlers()
+        return verbs.claim(
+            self._core.identity, tokens, handlers, suspect=not self._core.workload.suspect, since=self._watermark
+        )
+
+    def _lock(self, reports: list[Report]) -> list[Statement]:
+        runs = sorted({report.claim.run for report in reports})
+        if not runs:
+            return []
+        return [verbs.lock(runs, [self._core.copies.version(run) for run in runs], wait=False)]
+
+    def _claimed(self, tokens: list[str], claims: list[ClaimedRow]) -> None:
+        self._core.workload.undraw(tokens)
+        if not tokens:
+            return
+        self.look_for_ready = len(claims) == len(tokens)
+        for row in claims:
+            self._core.workload.add(Claim(row.run, row.node, row.token))
+            self._watermark = max(self._watermark, row.ready_at - WATERMARK_MARGIN)
+
+    async def _refresh(
+        self, session: Session, reports: list[Report], results: Sequence[pq.abc.PGresult]
+    ) -> set[str]:
+        """Bring the copies of the locked runs up to date; the runs that are not locked, or not there, are returned."""
+        runs = {report.claim.run for report in reports}
+        if not runs:
+            return set()
+        locked = verbs.read_locked(results[-3])
+        without_copy = [row.id for row in locked if self._core.copies.refresh(row) is None]
+        if without_copy:
+            (loaded,) = await session.run(verbs.load(without_copy))
+            for row in verbs.read_runs(loaded):
+                self._core.copies.take(row)
+        return runs - {row.id for row in locked}
+
+    def _settle_report(self, batch: _Batch, report: Report, missing: set[str], now: datetime) -> None:
+        claim = report.claim
+        if claim.run in missing:
+            self._core.workload.requeue(report, DEFERRED)
+            return
+        run = self._core.copies.get(claim.run)
+        if run is None:  # deleted in the meantime
+            self._core.workload.remove(claim)
+            return
+        if run.id in batch.settled:
+            self._core.workload.requeue(report)
+            return
+        settled = self._settle(batch, run, report.event, now, claim)
+        if settled.decision.refused:
+            self._refused(report)
+
+    def _settle_start(self, batch: _Batch, run: Run, now: datetime) -> None:
+        self._settle(batch, run, Start() if run.status == "pending" else Revive(), now)
+
+    def _settle(
+        self, batch: _Batch, run: Run, event: Event, now: datetime, ended: Claim | None = None
+    ) -> Settled:
+        room = self._core.workload.free + batch.ended + (ended is not None)
+        try:
+            settled = self._core.settle(run, event, now, room)
+        except Exception as fault:
+            log.exception("run %s: deciding raised, the run is parked", run.id)
+            settled = Settled(run, _parked(run, fault, now))
+        settled.ended = ended
+        if not settled.decision.refused:
+            batch.settled[run.id] = settled
+            batch.ended += ended is not None and ended.token in self._core.workload
+            self.look_for_ready |= bool(settled.decision.ready)
+        return settled
+
+    def _refused(self, report: Report) -> None:
+        """Read again in a new transaction, from the rows alone: if the token is current after all, the attempt ends as a failure."""
+        claim = report.claim
+        self._core.copies.drop(claim.run)
+        report.tries += 1
+        if report.tries == 1:
+            self._core.workload.requeue(report)
+            return
+        log.info("run %s node %s: a late report was refused", claim.run, claim.node)
+        self._core.workload.remove(claim)
+        self._core.release_copy(claim.run)
+
+    async def _write(self, session: Session, batch: _Batch, claims: list[ClaimedRow]) -> None:
+        closing: list[Statement] = []
+        if batch.settled:
+            closing.append(records.statement((run, s.decision) for run, s in batch.settled.items()))
+        closing.append(verbs.COMMIT if batch.settled else verbs.ROLLBACK)
+        unknown = list({row.run for row in claims if row.run not in self._core.copies})
+        if unknown:
+            closing.append(verbs.load(unknown))
+        try:
+            results = await session.pipeline(*closing)
+            for result in results:
+                if failed := error(result):
+                    raise failed
+        except psycopg.Error:
+            self._core.abandoned(batch.settled.values())
+            raise
+        if unknown:
+            for row in verbs.read_runs(results[-1]):
+                self._core.copies.take(row)
+        for settled in batch.settled.values():
+            self._core.committed(settled)
+        self._execute(claims)
+
+    def _execute(self, claims: list[ClaimedRow]) -> None:
+        for row in claims:
+            run = self._core.copies.get(row.run)
+            if run is None:
+                continue  # gone, or unreadable: the comparison of tokens gives the claim back
+            state = run.nodes[row.node]
+            state.status, state.token, state.engine = "running", row.token, self._core.identity
+            claim = self._core.workload.get(row.token)
+            claim.suspect, claim.begun = state.losses > 0, True
+            self._core.execute(run, claim)
+
+    async def _after_failure(self, session: Session, reports: list[Report], failed: psycopg.Error) -> None:
+        if session.broken:
+            for report in reports:
+                self._core.workload.requeue(report)
+            raise failed
+        await session.run(verbs.ROLLBACK)
+        if len(reports) > 1:
+            for report in reports:
+                await self._alone(session, report)
+        elif reports:
+            self._blame(reports[0], failed)
+        else:
+            log.error("a round failed: %s", failed)
+            raise failed
+
+    async def _alone(self, session: Session, report: Report) -> None:
+        """One strange report must not hold up the others."""
+        try:
+            results = await session.run(verbs.BEGIN, *self._lock([report]), verbs.due(0), verbs.NOW)
+            batch = _Batch()
+            missing = await self._refresh(session, [report], results)
+            self._settle_report(batch, report, missing, verbs.read_now(results[-1]))
+            await self._write(session, batch, [])
+        except psycopg.Error as failed:
+            if session.broken:
+                self._core.workload.requeue(report)
+                raise
+            await session.run(verbs.ROLLBACK)
+            self._blame(report, failed)
+
+    def _blame(self, report: Report, failed: psycopg.Error) -> None:
+        """What could not be recorded is recorded as a failure of the attempt, or, when it is no fault of the value, tried again."""
+        claim = report.claim
+        described = describe(failed, trace=False)
+        if isinstance(report.event, Failed | Faulted):
+            log.error("run %s node %s: its failure could not be recorded: %s", claim.run, claim.node, failed)
+            self._core.workload.requeue(report, delay=1.0)
+            return
+        if (failed.sqlstate or "")[:2] in ("22", "54"):
+            described |= {"type": "ValueRefused", "permanent": True}
+            report.event = Failed(claim.node, claim.token, described)
+        else:
+            report.event = Faulted(claim.node, claim.token, described)
+        self._core.workload.requeue(report)
+
+
+def _parked(run: Run, fault: Exception, now: datetime) -> Decision:
+    """The run stands still, with the error in view, until somebody cancels it: none of its leaves can be claimed."""
+    decision = Decision(run.version + 1, run.status, now, parked=describe(fault))
+    for number, state in enumerate(run.nodes):
+        if state.status == "ready" or state.token is not None:
+            decision.nodes[number] = replace(state, status="waiting", rev=decision.version, token=None, engine=None)
+    return decision

@@ -1,0 +1,240 @@
+"""SQL leaves: the statement and its checkpoint in one transaction, on a small pool of sessions.
+
+The happy path of a step never leaves this module: the statement, then under the run's lock the decision, its rows and the next
+leaf of the same run, then COMMIT. Whatever does not succeed is reported like the end of any other attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import psycopg
+
+from workbench.engine import records
+from workbench.engine.core import Core, Settled
+from workbench.engine.failure import describe
+from workbench.engine.model import Completed, Failed, Faulted, Lost, Released, Run, Value
+from workbench.engine.workload import Claim
+from workbench.errors import StepError, ValueRefused
+from workbench.graph.lexer import first_words, refuse
+from workbench.store import step, verbs
+from workbench.store.results import CATALOG_QUERY, ResultReader, TypeCatalog
+from workbench.store.verbs import Leaf
+from workbench.store.wire import Session, Statement, error, rows
+
+__all__ = ["SqlLeaves"]
+
+log = logging.getLogger("workbench")
+
+
+class Pool:
+    """Sessions for users' statements. One that is in any odd state is closed, never reused."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Session]]) -> None:
+        self._connect = connect
+        self._idle: list[Session] = []
+        self._resets: set[asyncio.Task[None]] = set()
+
+    async def take(self) -> Session:
+        while self._idle:
+            session = self._idle.pop()
+            if not session.broken:
+                return session
+            await session.close()
+        return await self._connect()
+
+    def give_back(self, session: Session) -> None:
+        """Reset in the background, so that the next step need not wait for it."""
+        task = asyncio.create_task(self._reset(session))
+        self._resets.add(task)
+        task.add_done_callback(self._resets.discard)
+
+    async def _reset(self, session: Session) -> None:
+        try:
+            if not session.broken:
+                await step.reset(session)
+                self._idle.append(session)
+                return
+        except psycopg.Error:
+            pass
+        await session.close()
+
+    async def close(self) -> None:
+        for task in self._resets:
+            task.cancel()
+        await asyncio.gather(*self._resets, return_exceptions=True)
+        while self._idle:
+            await self._idle.pop().close()
+
+
+class SqlLeaves:
+    """Executes SQL leaves; one task a leaf."""
+
+    def __init__(self, core: Core, connect: Callable[[], Awaitable[Session]]) -> None:
+        self._core = core
+        self._pool = Pool(connect)
+        self._catalog = TypeCatalog()
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def execute(self, run: Run, claim: Claim, sql: str) -> None:
+        """Run the statement to its end; the claim has been dealt with when this returns."""
+        try:
+            refuse(sql)
+            session = await self._pool.take()
+        except StepError as refused:
+            self._report(claim, refused)
+            return
+        except (psycopg.Error, OSError) as failed:
+            self._core.workload.report(claim, Faulted(claim.node, claim.token, describe(failed)))
+            return
+        try:
+            claim.stop = lambda: _cancel(session)
+            await self._execute(session, run, claim, sql)
+        except psycopg.Error as lost:
+            self._core.workload.report(
+                claim, Lost(claim.node, claim.token, f"the connection was lost while the statement ran: {lost}")
+            )
+        except Exception as fault:
+            log.exception("run %s node %s: the engine could not execute its statement", run.id, claim.node)
+            self._report(claim, fault)
+        finally:
+            claim.stop = None
+            self._pool.give_back(session)
+
+    async def _execute(self, session: Session, run: Run, claim: Claim, sql: str) -> None:
+        leaf = Leaf(claim.run, claim.node, claim.token)
+        if run.nodes[claim.node].autocommit or run.plan[claim.node].alone:
+            await self._alone(session, run, claim, sql)
+            return
+        reader = self._reader(session)
+        version = run.version
+        ran = await step.run_in_transaction(session, sql, leaf, version, reader)
+        claim.stop = None  # a cancel that arrived now would hit the checkpoint
+        if ran.blame is None and ran.infrastructure is None:
+            await self._checkpoint(session, run, claim, ran, reader)
+            return
+        await session.run(verbs.ROLLBACK)
+        if ran.infrastructure is not None:
+            self._core.workload.report(claim, Faulted(claim.node, claim.token, describe(ran.infrastructure, trace=False)))
+        elif _needs_autocommit(ran.blame, sql) and not claim.interrupted:
+            await session.run(verbs.goes_autocommit(leaf))
+            run.nodes[claim.node].autocommit = True
+            await self._alone(session, run, claim, sql)
+        else:
+            self._failed(claim, ran, reader)
+
+    async def _alone(self, session: Session, run: Run, claim: Claim, sql: str) -> None:
+        """At-least-once, and the attempt row will say so."""
+        reader = self._reader(session)
+        claim.stop = lambda: _cancel(session)
+        ran = await step.run_alone(session, sql, Leaf(claim.run, claim.node, claim.token), reader)
+        if ran.blame is not None or reader.oversize:
+            self._failed(claim, ran, reader)
+            return
+        try:
+            value = await self._value(session, ran, reader)
+        except (StepError, ValueRefused) as refused:
+            self._report(claim, refused)
+            return
+        self._core.workload.report(claim, Completed(claim.node, claim.token, value))
+
+    async def _checkpoint(self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader) -> None:
+        """The run is locked and the statement's effects are pending: decide, write, commit."""
+        if reader.oversize:
+            await session.run(verbs.ROLLBACK)
+            self._failed(claim, ran, reader)
+            return
+        try:
+            value = await self._value(session, ran, reader)
+        except (StepError, ValueRefused) as refused:
+            await session.run(verbs.ROLLBACK)
+            self._report(claim, refused)
+            return
+        current = self._core.copies.refresh(ran.locked[0]) if ran.locked else None
+        if current is None:  # the copy was dropped after a reconnect, or the run is gone
+            await session.run(verbs.ROLLBACK)
+            self._core.workload.report(claim, Released(claim.node, claim.token))
+            return
+        event = Completed(claim.node, claim.token, value, cancel=ran.cancel)
+        assert ran.now is not None
+        settled = self._core.settle(current, event, ran.now, self._core.workload.free + 1)
+        settled.ended = claim
+        if settled.decision.refused:
+            await session.run(verbs.ROLLBACK)
+            refusal = StepError("the completion was refused although the claim looked current: its effects were rolled back")
+            self._report(claim, refusal)
+            return
+        try:
+            await self._commit(session, settled)
+        except psycopg.Error as failed:
+            self._core.abandoned([settled])
+            await self._not_committed(session, claim, failed)
+        else:
+            self._core.committed(settled)
+
+    async def _commit(self, session: Session, settled: Settled) -> None:
+        results = await session.pipeline(
+            records.statement([(settled.run.id, settled.decision)], prepared=False), verbs.COMMIT
+        )
+        for result in results:
+            if failed := error(result):
+                raise failed
+        if results[-1].command_status != b"COMMIT":
+            raise psycopg.errors.InFailedSqlTransaction("COMMIT answered ROLLBACK")
+
+    async def _not_committed(self, session: Session, claim: Claim, failed: psycopg.Error) -> None:
+        """Rolled back, or lost in COMMIT: then the report's own look at the token, under the run's lock, tells which."""
+        if not session.broken:
+            await session.run(verbs.ROLLBACK)
+        if (failed.sqlstate or "")[:2] in ("22", "54"):  # jsonb refuses the value
+            refusal = StepError(f"the result cannot be stored as jsonb: {failed}. Convert it in the statement, e.g. to text.")
+            self._report(claim, refusal)
+        else:
+            self._core.workload.report(claim, Faulted(claim.node, claim.token, describe(failed, trace=False)))
+
+    async def _value(self, session: Session, ran: step.Ran, reader: ResultReader) -> Value:
+        assert ran.final is not None
+        if unknown := reader.unknown_types(self._catalog):
+            oids = ("{" + ",".join(map(str, sorted(unknown))) + "}").encode()
+            (result,) = await session.run(Statement(CATALOG_QUERY, (oids,)))
+            self._catalog.learn(rows(result))
+        return Value(*reader.finish(ran.final, self._catalog))
+
+    def _reader(self, session: Session) -> ResultReader:
+        return ResultReader(on_oversize=lambda: _cancel(session))
+
+    def _failed(self, claim: Claim, ran: step.Ran, reader: ResultReader) -> None:
+        if reader.oversize:
+            self._report(claim, StepError("the result is larger than 16 MiB: the statement was cancelled and rolled back. Return less, or write to a table."))
+        elif claim.interrupted:
+            self._core.workload.report(claim, Released(claim.node, claim.token))
+        else:
+            assert ran.blame is not None
+            self._report(claim, ran.blame)
+
+    def _report(self, claim: Claim, failed: Exception) -> None:
+        error = describe(failed, trace=not isinstance(failed, psycopg.Error | StepError))
+        self._core.workload.report(claim, Failed(claim.node, claim.token, error))
+
+
+_background: set[asyncio.Task[None]] = set()
+
+
+def _cancel(session: Session) -> None:
+    """Interrupt what the session is executing; whoever awaits it sees the error."""
+    task = asyncio.ensure_future(session.cancel())
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+
+
+def _needs_autocommit(failed: Exception | None, sql: str) -> bool:
+    """Whether this statement cannot run in a transaction block, told by the error before anything of it had run."""
+    if not isinstance(failed, psycopg.Error):
+        return False
+    if failed.sqlstate == "25001":
+        return not failed.diag.context
+    return failed.sqlstate == "2D000" and first_words(sql, 1)[:1] in (("call",), ("do",))

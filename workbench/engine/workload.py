@@ -1,0 +1,123 @@
+"""What an engine has in hand: its claims, the room left under its ceiling, the reports that wait to be recorded.
+
+Touched by the engine's loop only, except `report`, which handler threads call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from uuid import uuid4
+
+from workbench.engine.model import ReportEvent
+
+__all__ = ["Claim", "Report", "Workload"]
+
+
+@dataclass(slots=True)
+class Claim:
+    """A leaf that is this engine's. `begun` once the claim is committed and executing; `stop` interrupts that."""
+
+    run: str
+    node: int
+    token: str
+    suspect: bool = False
+    begun: bool = False
+    interrupted: bool = False
+    reported: bool = False
+    stop: Callable[[], None] | None = None
+
+    def interrupt(self) -> None:
+        """Ask once whatever executes the leaf to stop."""
+        if not self.interrupted:
+            self.interrupted = True
+            if self.stop is not None:
+                self.stop()
+
+
+@dataclass(slots=True)
+class Report:
+    """How a claim ended, until a checkpoint has recorded it."""
+
+    claim: Claim
+    event: ReportEvent
+    tries: int = 0
+
+
+class Workload:
+    """Claims by token, within a ceiling."""
+
+    def __init__(self, ceiling: int, wake: Callable[[], None]) -> None:
+        self.ceiling = ceiling
+        self.drawn: set[str] = set()
+        self._wake = wake
+        self._claims: dict[str, Claim] = {}
+        self._reports: deque[Report] = deque()
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._claims
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(list(self._claims.values()))
+
+    @property
+    def free(self) -> int:
+        """How many more leaves may run."""
+        return max(0, self.ceiling - len(self._claims))
+
+    @property
+    def suspect(self) -> bool:
+        """Whether a leaf that was lost before is running here."""
+        return any(claim.suspect for claim in self._claims.values())
+
+    @property
+    def reports(self) -> int:
+        return len(self._reports)
+
+    def draw(self, count: int) -> list[str]:
+        """Tokens for a claim about to be made; known before the database may bear them, so that none is ever orphaned."""
+        tokens = [str(uuid4()) for _ in range(count)]
+        self.drawn.update(tokens)
+        return tokens
+
+    def undraw(self, tokens: Iterable[str]) -> None:
+        """The claim was answered: those not taken are forgotten."""
+        self.drawn.difference_update(tokens)
+
+    def add(self, claim: Claim) -> None:
+        self._claims[claim.token] = claim
+
+    def get(self, token: str) -> Claim:
+        return self._claims[token]
+
+    def remove(self, claim: Claim) -> None:
+        self._claims.pop(claim.token, None)
+
+    def busy_with(self, run: str) -> bool:
+        return any(claim.run == run for claim in self._claims.values())
+
+    def report(self, claim: Claim, event: ReportEvent) -> None:
+        """Hand over how a claim ended. Thread-safe; a claim reports once."""
+        if not claim.reported:
+            claim.reported = True
+            self._reports.append(Report(claim, event))
+            self._wake()
+
+    def requeue(self, report: Report, delay: float = 0.0) -> None:
+        """Record this one later: somebody holds the run's lock, or the database is away."""
+        if delay:
+            asyncio.get_running_loop().call_later(delay, self.requeue, report)
+        else:
+            self._reports.append(report)
+            self._wake()
+
+    def take_reports(self, most: int) -> list[Report]:
+        """The oldest reports."""
+        return [self._reports.popleft() for _ in range(min(most, len(self._reports)))]
+
+

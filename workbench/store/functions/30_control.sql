@@ -1,0 +1,211 @@
+-- Starting, asking, waiting, cancelling. Nothing here decides what runs next: a start leaves a run that is due,
+-- and an engine takes it from there.
+
+CREATE OR REPLACE FUNCTION df.start(
+    fut text, label text DEFAULT NULL, database text DEFAULT NULL, transaction_mode text DEFAULT 'caller',
+    max_attempts integer DEFAULT 1, max_backoff interval DEFAULT '16 seconds', on_failure text DEFAULT 'fail',
+    idempotency_key text DEFAULT NULL, on_conflict text DEFAULT 'return', input jsonb DEFAULT NULL
+) RETURNS text LANGUAGE sql AS $$
+    SELECT df._start(fut, label, database, transaction_mode, max_attempts, max_backoff, on_failure,
+                     idempotency_key, on_conflict, input, '{}')
+$$;
+
+-- What df.start and Python share; `vars` overlays the caller's df.vars.
+CREATE OR REPLACE FUNCTION df._start(
+    fut text, label text, database text, transaction_mode text, max_attempts integer, max_backoff interval, on_failure text,
+    idempotency_key text, on_conflict text, input jsonb, vars jsonb
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    run text;
+    graph text;
+    now timestamptz := df.now();
+    given jsonb := coalesce(input, 'null');
+BEGIN
+    PERFORM df._check_start(transaction_mode, max_attempts, max_backoff, on_failure, on_conflict, database);
+    graph := df._to_graph(fut);
+    IF idempotency_key IS NOT NULL THEN
+        run := df._keyed_run(idempotency_key, on_conflict, graph, given, database, max_attempts, max_backoff, on_failure);
+        IF run IS NOT NULL THEN
+            RETURN run;
+        END IF;
+    END IF;
+    LOOP
+        run := left(replace(gen_random_uuid()::text, '-', ''), 8);
+        INSERT INTO df.instances (id, submitted_by, wake_at, created_at, updated_at, idempotency_key)
+        VALUES (run, df._me(), now, now, now, idempotency_key) ON CONFLICT (id) DO NOTHING;
+        EXIT WHEN FOUND;
+    END LOOP;
+    PERFORM df._define(run, graph);
+    INSERT INTO df.definitions (instance_id, submitted_by, label, graph, input, vars, database, max_attempts, max_backoff, on_failure)
+    VALUES (run, df._me(), label, graph::json, given,
+            (SELECT coalesce(jsonb_object_agg(v.name, v.value), '{}') FROM df.vars v WHERE v.owner = df._me() AND v.value IS NOT NULL) || vars,
+            database, max_attempts, max_backoff, on_failure);
+    RETURN run;
+END $$;
+
+CREATE OR REPLACE FUNCTION df._check_start(
+    transaction_mode text, max_attempts integer, max_backoff interval, on_failure text, on_conflict text, database text
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF transaction_mode IS NULL OR lower(transaction_mode) NOT IN ('caller', 'new') THEN
+        RAISE EXCEPTION 'invalid transaction_mode "%" for df.start(): expected ''caller'' or ''new''', transaction_mode USING ERRCODE = '22023';
+    ELSIF max_attempts IS NULL OR max_attempts < 1 THEN
+        RAISE EXCEPTION 'invalid max_attempts % for df.start(): expected at least 1, the first try included', coalesce(max_attempts::text, 'NULL') USING ERRCODE = '22023';
+    ELSIF max_backoff IS NULL OR max_backoff <= interval '0' THEN
+        RAISE EXCEPTION 'invalid max_backoff % for df.start(): expected an interval above zero', coalesce(max_backoff::text, 'NULL') USING ERRCODE = '22023';
+    ELSIF on_failure IS NULL OR on_failure NOT IN ('fail', 'continue') THEN
+        RAISE EXCEPTION 'invalid on_failure "%" for df.start(): expected ''fail'' or ''continue''', coalesce(on_failure, 'NULL') USING ERRCODE = '22023';
+    ELSIF on_conflict IS NULL OR on_conflict NOT IN ('return', 'replace') THEN
+        RAISE EXCEPTION 'invalid on_conflict "%" for df.start(): expected ''return'' or ''replace''', coalesce(on_conflict, 'NULL') USING ERRCODE = '22023';
+    ELSIF database IS NOT NULL AND NOT EXISTS (SELECT FROM pg_database d WHERE d.datname = database) THEN
+        RAISE EXCEPTION 'database "%" does not exist', database USING ERRCODE = '3D000';
+    ELSIF NOT (SELECT rolcanlogin FROM pg_roles WHERE rolname = current_user) THEN
+        RAISE EXCEPTION 'role "%" has no LOGIN, so no engine could run its workflows', current_user USING ERRCODE = '42501',
+            HINT = format('ALTER ROLE %I LOGIN, or start the workflow as another role.', current_user);
+    END IF;
+END $$;
+
+-- The run that already holds this key, if it may be returned; NULL when a new one is to be made.
+CREATE OR REPLACE FUNCTION df._keyed_run(
+    key text, on_conflict text, graph text, input jsonb, database text, max_attempts integer, max_backoff interval, on_failure text
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    holder text;
+    newest text;
+    same boolean;
+BEGIN
+    -- Two sessions with one key: the second waits here until the first has committed, then sees its run.
+    PERFORM pg_advisory_xact_lock(hashtextextended('df.start ' || df._me()::oid || ' ' || key, 0));
+    SELECT i.id INTO holder FROM df.instances i
+    WHERE i.submitted_by = df._me() AND i.idempotency_key = key FOR NO KEY UPDATE;
+    IF holder IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF on_conflict = 'replace' THEN
+        IF (SELECT i.status IN ('pending', 'running') FROM df.instances i WHERE i.id = holder) THEN
+            PERFORM df._cancel(holder, 'Replaced by a new start with the same idempotency key');
+        END IF;
+        UPDATE df.instances i SET idempotency_key = NULL WHERE i.id = holder;
+        RETURN NULL;
+    END IF;
+    SELECT (d.graph::text, d.input, d.database, d.max_attempts, d.max_backoff, d.on_failure)
+           IS NOT DISTINCT FROM (graph, input, database, max_attempts, max_backoff, on_failure)
+    INTO same FROM df.definitions d WHERE d.instance_id = holder;
+    IF NOT same THEN
+        RAISE EXCEPTION 'idempotency_key "%" is held by run %, which has another graph, input, database or policy: nothing was started', key, holder
+            USING ERRCODE = '23505', HINT = 'Use another key, or on_conflict => ''replace'' to cancel that run and start this one.';
+    END IF;
+    WITH RECURSIVE lineage AS (
+        SELECT holder AS id UNION ALL
+        SELECT i.id FROM df.instances i JOIN lineage l ON i.restart_of_run_id = l.id
+    )
+    SELECT i.id INTO newest FROM lineage JOIN df.instances i USING (id) ORDER BY i.created_at DESC, i.id LIMIT 1;
+    RETURN newest;
+END $$;
+
+-- Checks the graph and stores one row a node. Raises with the first fault in pre-order; nothing is stored then.
+CREATE OR REPLACE FUNCTION df._define(run text, graph text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    fault record;
+    total bigint;
+BEGIN
+    -- A single leaf, the most frequent graph, needs no walk.
+    IF graph::jsonb ?| '{left_node,right_node,condition_node,extra_nodes}' THEN
+        SELECT w.path, df._fault(w.node, w.depth) AS text INTO fault
+        FROM df._walk(graph::jsonb) w WHERE df._fault(w.node, w.depth) IS NOT NULL ORDER BY w.node_id LIMIT 1;
+    ELSE
+        SELECT 'root' AS path, df._fault(graph::jsonb, 0) AS text INTO fault;
+    END IF;
+    IF fault.text IS NOT NULL THEN
+        RAISE EXCEPTION 'Invalid durable function graph: %: %', fault.path, fault.text USING ERRCODE = '22023';
+    END IF;
+    INSERT INTO df.nodes (instance_id, node_id, submitted_by, node_type, handler)
+    SELECT run, w.node_id, df._me(), w.node ->> 'node_type',
+           CASE w.node ->> 'node_type' WHEN 'PYTHON' THEN (w.node ->> 'query')::jsonb ->> 'handler' END
+    FROM df._walk(graph::jsonb) w ORDER BY w.node_id;
+    GET DIAGNOSTICS total = ROW_COUNT;
+    IF total > 10000 THEN
+        RAISE EXCEPTION 'Invalid durable function graph: root: Workflow exceeds maximum node count of 10000. It has %.', total USING ERRCODE = '22023';
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
+LANGUAGE sql STABLE STRICT AS $$ SELECT i.status FROM df.instances i WHERE i.id = $1 $$;
+
+CREATE OR REPLACE FUNCTION df.result(instance_id text) RETURNS text
+LANGUAGE sql STABLE STRICT AS $$
+    SELECT coalesce(root.result, leaf.result)::text
+    FROM df.nodes root
+    LEFT JOIN df.nodes leaf ON leaf.instance_id = root.instance_id AND leaf.node_id = root.result_node
+    WHERE root.instance_id = $1 AND root.node_id = 0 AND root.status = 'completed'
+$$;
+
+CREATE OR REPLACE FUNCTION df.error(instance_id text) RETURNS jsonb
+LANGUAGE sql STABLE STRICT AS $$ SELECT i.error FROM df.instances i WHERE i.id = $1 $$;
+
+CREATE OR REPLACE FUNCTION df.await_instance(instance_id text, timeout_seconds integer DEFAULT 30) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    seen text;
+BEGIN
+    IF df._in_workflow() THEN
+        RAISE EXCEPTION 'df.await_instance() cannot be called inside a workflow - the step would wait for a run that may need its place. Use df.start and a later step.' USING ERRCODE = '55000';
+    ELSIF timeout_seconds <= 0 THEN
+        RAISE EXCEPTION 'Timeout must be positive' USING ERRCODE = '22023';
+    END IF;
+    FOR _ IN 1 .. timeout_seconds::bigint * 10 LOOP
+        SELECT i.status INTO seen FROM df.instances i WHERE i.id = $1;   -- a fresh snapshot each time (READ COMMITTED)
+        IF seen IS NULL THEN
+            RAISE EXCEPTION 'Instance not found: %', instance_id USING ERRCODE = '02000';
+        ELSIF seen IN ('completed', 'failed', 'cancelled') THEN
+            RETURN seen;
+        END IF;
+        PERFORM pg_sleep(0.1);
+    END LOOP;
+    RAISE EXCEPTION 'Timeout after %s waiting for instance % (status: %). Check if an engine is running: SELECT * FROM df.engines.', timeout_seconds, instance_id, seen
+        USING ERRCODE = '57014';
+END $$;
+
+-- Cancelling needs no engine: the run and its unfinished nodes end here; whatever still executes is refused when it reports.
+CREATE OR REPLACE FUNCTION df.cancel(instance_id text, reason text DEFAULT 'Cancelled by user') RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    seen text;
+BEGIN
+    IF current_setting('df.run', true) = instance_id THEN
+        -- From inside one of the run's own SQL steps: the step's transaction must not hold the run's lock before its
+        -- checkpoint, so this leaves word for the checkpoint, which cancels the run instead of going on.
+        PERFORM set_config('df.cancel', coalesce(reason, ''), true);
+        RETURN format('Instance %s cancelled: %s', instance_id, reason);
+    END IF;
+    SELECT i.status INTO seen FROM df.instances i WHERE i.id = $1 FOR NO KEY UPDATE;
+    IF seen IS NULL THEN
+        RAISE EXCEPTION 'Instance not found or access denied: %', instance_id USING ERRCODE = '02000';
+    ELSIF seen IN ('completed', 'failed') THEN
+        RAISE EXCEPTION 'run % is already %: nothing was cancelled', instance_id, seen USING ERRCODE = '55000';
+    ELSIF seen <> 'cancelled' THEN
+        PERFORM df._cancel(instance_id, reason);
+    END IF;
+    RETURN format('Instance %s cancelled: %s', instance_id, reason);
+END $$;
+
+-- The transition itself; the caller holds the run's lock and knows that it is live.
+CREATE OR REPLACE FUNCTION df._cancel(run text, reason text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamptz := df.now();
+    next_version bigint;
+BEGIN
+    UPDATE df.instances i SET status = 'cancelled', version = version + 1, wake_at = NULL, finished_at = now, updated_at = now,
+           idempotency_key = NULL, error = jsonb_build_object('type', 'Cancelled', 'message', reason)
+    WHERE i.id = run RETURNING version INTO next_version;
+    INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at, exactly_once)
+    SELECT run, n.node_id, next_version, n.submitted_by, n.attempt, 'cancelled', n.token, n.engine_id, n.started_at, now,
+           n.node_type = 'SQL' AND NOT n.autocommit
+    FROM df.nodes n WHERE n.instance_id = run AND n.status = 'running' AND n.token IS NOT NULL;
+    UPDATE df.nodes n SET status = 'cancelled', rev = next_version, token = NULL, finished_at = now
+    WHERE n.instance_id = run AND n.status IN ('pending', 'ready', 'running', 'waiting');
+END $$;

@@ -1,0 +1,187 @@
+"""The schema `df`: numbered migrations for tables, replaceable files for functions.
+
+Each migration runs in its own transaction under one advisory lock, so that any number of processes may migrate at once.
+Functions are replaced together when their files differ from what is installed. A schema that is newer than this package,
+or that belongs to another product, is refused and left untouched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import LiteralString, cast
+
+import psycopg
+
+from workbench.errors import SchemaError
+
+__all__ = ["SCHEMA_VERSION", "Migration", "check", "installed_version", "migrate", "migrations"]
+
+MIGRATION_LOCK = 0x6466_7363_6865_6D61  # 'dfschema'
+OLDEST_SERVER = 140000
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One numbered file: `0001_core.sql` is version 1, named `core`."""
+
+    version: int
+    name: str
+    sql: str
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """All migrations that this package brings, in order."""
+    found = []
+    for entry in resources.files(__package__).joinpath("migrations").iterdir():
+        if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", entry.name):
+            found.append(Migration(int(match[1]), match[2], entry.read_text("utf-8")))
+    return tuple(sorted(found, key=lambda m: m.version))
+
+
+@cache
+def functions() -> str:
+    """The text of all function files, in the order of their names."""
+    folder = resources.files(__package__).joinpath("functions")
+    files = sorted((e for e in folder.iterdir() if e.name.endswith(".sql")), key=lambda e: e.name)
+    return "\n".join(entry.read_text("utf-8") for entry in files)
+
+
+SCHEMA_VERSION = migrations()[-1].version
+
+
+def migrate(dsn: str) -> int:
+    """Create schema `df` in the database, or bring it up to this package's version.
+
+    Parameters
+    ----------
+    dsn:
+        A libpq connection string or URL. The role needs CREATE on the database the first time, and afterwards to own the schema.
+
+    Returns
+    -------
+    int
+        The schema version now installed.
+
+    Raises
+    ------
+    SchemaError
+        The server is older than 14, the schema is newer than this package, or `df` belongs to another product.
+    psycopg.Error
+        The server refused; nothing of the failed migration remains.
+    """
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        return _migrate(conn)
+
+
+def _migrate(conn: psycopg.Connection) -> int:
+    _require_server(conn)
+    conn.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
+    try:
+        version = installed_version(conn) or 0
+        _refuse_newer(version)
+        for migration in migrations():
+            if migration.version > version:
+                _apply(conn, migration)
+        _install_functions(conn)
+    finally:
+        if not conn.broken:
+            conn.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
+    return SCHEMA_VERSION
+
+
+def _apply(conn: psycopg.Connection, migration: Migration) -> None:
+    with conn.transaction():
+        if migration.version == 1:
+            conn.execute("CREATE SCHEMA df")
+            conn.execute("COMMENT ON SCHEMA df IS 'durable-workbench'")
+            conn.execute(
+                "CREATE TABLE df.schema_migrations (version integer PRIMARY KEY, name text NOT NULL,"
+                " applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
+            )
+            conn.execute("CREATE TABLE df.schema_functions (digest text PRIMARY KEY)")
+        conn.execute(_literal(migration.sql))
+        conn.execute(
+            "INSERT INTO df.schema_migrations (version, name) VALUES (%s, %s)",
+            (migration.version, migration.name),
+        )
+
+
+def _install_functions(conn: psycopg.Connection) -> None:
+    digest = hashlib.sha256(functions().encode()).hexdigest()
+    row = conn.execute("SELECT digest FROM df.schema_functions").fetchone()
+    if row and row[0] == digest:
+        return
+    with conn.transaction():
+        # The files refer to one another; bodies are checked by the tests, not at each installation.
+        conn.execute("SET LOCAL check_function_bodies = off")
+        conn.execute("SET LOCAL client_min_messages = warning")
+        conn.execute(_literal(functions()))
+        conn.execute("DELETE FROM df.schema_functions")
+        conn.execute("INSERT INTO df.schema_functions VALUES (%s)", (digest,))
+
+
+def check(conn: psycopg.Connection) -> None:
+    """Raise SchemaError unless this database holds exactly the schema that this package knows."""
+    _require_server(conn)
+    version = installed_version(conn)
+    if version is None:
+        raise SchemaError(
+            f"database {conn.info.dbname!r} has no workbench schema: nothing can be started or looked at here. "
+            "Make it with wb.migrate(dsn), as a role that may create schemas in this database."
+        )
+    _refuse_newer(version)
+    if version < SCHEMA_VERSION:
+        raise SchemaError(
+            f"schema df is at version {version} and this package needs {SCHEMA_VERSION}: "
+            "bring it up to date with wb.migrate(dsn)."
+        )
+
+
+def installed_version(conn: psycopg.Connection) -> int | None:
+    """The version of the installed schema, None when there is no schema `df`; SchemaError when it is somebody else's."""
+    row = conn.execute(
+        "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = 'df'"
+    ).fetchone()
+    if row is None:
+        return None
+    if row[0] != "durable-workbench":
+        raise SchemaError(
+            f"schema df of database {conn.info.dbname!r} belongs to another product ({_owner_of_df(conn)}): it was left untouched. "
+            "Use another database for the workbench."
+        )
+    newest = conn.execute("SELECT max(version) FROM df.schema_migrations").fetchone()
+    return int(newest[0]) if newest else None
+
+
+def _owner_of_df(conn: psycopg.Connection) -> str:
+    row = conn.execute(
+        "SELECT 'extension ' || e.extname FROM pg_extension e LEFT JOIN pg_namespace n ON n.oid = e.extnamespace"
+        " WHERE n.nspname = 'df' OR e.extname = 'pg_durable' LIMIT 1"
+    ).fetchone()
+    return str(row[0]) if row else "it was not made by durable-workbench"
+
+
+def _require_server(conn: psycopg.Connection) -> None:
+    if conn.info.server_version < OLDEST_SERVER:
+        raise SchemaError(
+            f"this server is PostgreSQL {conn.info.server_version // 10000}; the workbench needs 14 or newer. "
+            "Use a newer server, or the embedded one: workbench.connect() without a DSN."
+        )
+
+
+def _refuse_newer(version: int) -> None:
+    if version > SCHEMA_VERSION:
+        raise SchemaError(
+            f"schema df is at version {version}, newer than this package knows ({SCHEMA_VERSION}): nothing was changed. "
+            "Upgrade durable-workbench in this environment and restart."
+        )
+
+
+def _literal(sql: str) -> LiteralString:
+    """Our own files are as trustworthy as literals in the code."""
+    return cast(LiteralString, sql)

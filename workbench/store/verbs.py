@@ -1,0 +1,226 @@
+"""One function for each verb of an engine: the statement that asks Postgres for it, and how its rows read.
+
+The bodies are in `functions/40_engine.sql` and `50_liveness.sql`. Statements are composed into pipelines by the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from psycopg import pq
+
+from workbench.store.wire import Statement, rows
+
+BEGIN = Statement(b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+COMMIT = Statement(b"COMMIT")
+ROLLBACK = Statement(b"ROLLBACK")
+NOW = Statement(b"SELECT to_json(df.now()) #>> '{}'", prepared=True)
+
+
+class RunRow(NamedTuple):
+    """A run as `df._load` and `df._due` return it; `graph`, `input`, `vars` and `nodes` are JSON text."""
+
+    id: str
+    status: str
+    version: int
+    graph: str
+    label: str | None
+    input: str
+    vars: str
+    database: str | None
+    max_attempts: int
+    max_backoff: float
+    on_failure: str
+    nodes: str | None
+
+
+class LockedRow(NamedTuple):
+    """A locked run; `nodes` is what changed since the caller's copy, None when it is current."""
+
+    id: str
+    status: str
+    version: int
+    nodes: str | None
+
+
+class ClaimedRow(NamedTuple):
+    """A leaf that is now this engine's to execute."""
+
+    run: str
+    node: int
+    token: str
+    rev: int
+    ready_at: datetime
+
+
+class Leaf(NamedTuple):
+    """A running leaf as the database sees it."""
+
+    run: str
+    node: int
+    token: str
+
+
+class Watched(NamedTuple):
+    """Another engine: `held` says whether its lock is there, `server_age` how long the server has had its sessions (seconds)."""
+
+    id: str
+    held: bool
+    last_seen_at: str
+    server_age: float
+
+
+def array(items: Iterable[str]) -> bytes:
+    """A text-format array of any strings."""
+    quoted = ('"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"' for item in items)
+    return ("{" + ",".join(quoted) + "}").encode()
+
+
+def _number(value: int) -> bytes:
+    return b"%d" % value
+
+
+def due(most: int) -> Statement:
+    return Statement(b"SELECT * FROM df._due($1)", (_number(most),), prepared=True)
+
+
+def load(runs: Iterable[str]) -> Statement:
+    return Statement(b"SELECT * FROM df._load($1, '{}')", (array(runs),), prepared=True)
+
+
+def lock(runs: Sequence[str], versions: Sequence[int], *, wait: bool, prepared: bool = True) -> Statement:
+    return Statement(
+        b"SELECT * FROM df._lock($1, $2, $3)",
+        (array(runs), array(map(str, versions)), b"t" if wait else b"f"),
+        prepared,
+    )
+
+
+def claim(
+    engine: str, tokens: Sequence[str], handlers: Iterable[str], *, suspect: bool, since: datetime
+) -> Statement:
+    return Statement(
+        b"SELECT * FROM df._claim($1, $2, $3, $4, $5)",
+        (
+            engine.encode(),
+            array(tokens),
+            array(handlers),
+            b"t" if suspect else b"f",
+            since.isoformat().encode(),
+        ),
+        prepared=True,
+    )
+
+
+def checkpoint(
+    runs: str, nodes: str | None, attempts: str | None, named: str | None, *, prepared: bool = True
+) -> Statement:
+    documents = (runs, nodes, attempts, named)
+    return Statement(
+        b"SELECT df._checkpoint($1, $2, $3, $4)",
+        tuple(None if document is None else document.encode() for document in documents),
+        prepared,
+    )
+
+
+def named(run: str, names: Iterable[str]) -> Statement:
+    return Statement(b"SELECT * FROM df._named($1, $2)", (run.encode(), array(names)), prepared=True)
+
+
+def goes_autocommit(leaf: Leaf) -> Statement:
+    return Statement(b"SELECT df._goes_autocommit($1, $2, $3)", _leaf(leaf), prepared=True)
+
+
+def _leaf(leaf: Leaf) -> tuple[bytes, ...]:
+    return (leaf.run.encode(), _number(leaf.node), leaf.token.encode())
+
+
+def wanted_handlers(known: Iterable[str]) -> Statement:
+    return Statement(b"SELECT * FROM df._wanted_handlers($1)", (array(known),), prepared=True)
+
+
+def enter(engine: str, host: str, pid: int, version: str, schema_version: int) -> Statement:
+    return Statement(
+        b"SELECT df._enter($1, $2, $3, $4, $5)",
+        (engine.encode(), host.encode(), _number(pid), version.encode(), _number(schema_version)),
+    )
+
+
+def retake(engine: str) -> Statement:
+    return Statement(b"SELECT df._retake($1)", (engine.encode(),))
+
+
+def beat(engine: str, handlers: Iterable[str] | None) -> Statement:
+    names = None if handlers is None else array(handlers)
+    return Statement(b"SELECT * FROM df._beat($1, $2)", (engine.encode(), names), prepared=True)
+
+
+def watch(engine: str) -> Statement:
+    return Statement(b"SELECT * FROM df._watch($1)", (engine.encode(),), prepared=True)
+
+
+def bury(engine: str, seen: str) -> Statement:
+    return Statement(b"SELECT df._bury($1, $2)", (engine.encode(), seen.encode()), prepared=True)
+
+
+def leave(engine: str) -> Statement:
+    return Statement(b"SELECT df._leave($1)", (engine.encode(),))
+
+
+def add_session(engine: str, pid: int) -> Statement:
+    return Statement(b"SELECT df._add_session($1, $2)", (engine.encode(), _number(pid)), prepared=True)
+
+
+def end_sessions() -> Statement:
+    return Statement(b"SELECT df._end_sessions()", prepared=True)
+
+
+def orphans(most: int) -> Statement:
+    return Statement(b"SELECT * FROM df._orphans($1)", (_number(most),), prepared=True)
+
+
+def held(engine: str) -> Statement:
+    return Statement(b"SELECT * FROM df._held($1)", (engine.encode(),), prepared=True)
+
+
+def revive(most: int) -> Statement:
+    return Statement(b"SELECT df._revive($1)", (_number(most),), prepared=True)
+
+
+def setting(name: str) -> Statement:
+    return Statement(b"SELECT df._setting($1)", (name.encode(),))
+
+
+# How the rows read.
+
+
+def read_runs(result: pq.abc.PGresult) -> list[RunRow]:
+    return [
+        RunRow(r[0], r[1], int(r[2]), *r[3:8], int(r[8]), float(r[9]), *r[10:])  # type: ignore[arg-type,misc]
+        for r in rows(result)
+    ]
+
+
+def read_locked(result: pq.abc.PGresult) -> list[LockedRow]:
+    return [LockedRow(r[0], r[1], int(r[2]), r[3]) for r in rows(result)]  # type: ignore[arg-type]
+
+
+def read_claims(result: pq.abc.PGresult) -> list[ClaimedRow]:
+    return [
+        ClaimedRow(r[0], int(r[1]), r[2], int(r[3]), datetime.fromisoformat(r[4]))  # type: ignore[arg-type]
+        for r in rows(result)
+    ]
+
+
+def read_leaves(result: pq.abc.PGresult) -> list[Leaf]:
+    return [Leaf(r[0], int(r[1]), r[2]) for r in rows(result)]  # type: ignore[arg-type]
+
+
+def read_watched(result: pq.abc.PGresult) -> list[Watched]:
+    return [Watched(r[0], r[1] == "t", r[2], float(r[3])) for r in rows(result)]  # type: ignore[arg-type]
+
+
+def read_now(result: pq.abc.PGresult) -> datetime:
+    return datetime.fromisoformat(str(rows(result)[0][0]))

@@ -1,0 +1,220 @@
+"""One libpq connection driven by an event loop, in pipelines of extended-protocol statements.
+
+An engine's hot path sends a dozen statements per step; a pipeline makes them one round trip. psycopg's own cursors cannot
+do that and at the same time read one result in bounded chunks, so this uses its libpq wrapper (`psycopg.pq`) directly.
+What the statements mean is not known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import psycopg
+from psycopg import pq
+from psycopg.errors import error_from_result
+
+__all__ = ["Session", "Statement", "error", "raise_first", "rows"]
+
+_CHUNK = 1000  # rows a chunk when streaming; libpq's own examples use the same order
+_STREAMS_IN_CHUNKS = psycopg.capabilities.has_stream_chunked()
+_OK = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
+_PARTIAL = (pq.ExecStatus.SINGLE_TUPLE, pq.ExecStatus.TUPLES_CHUNK)
+_KEEPALIVE = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+    "connect_timeout": 30,
+}
+
+
+class Statement(NamedTuple):
+    """SQL for the extended protocol and its parameters in text format."""
+
+    sql: bytes
+    params: tuple[bytes | None, ...] = ()
+    prepared: bool = False
+
+
+def rows(result: pq.abc.PGresult) -> list[list[str | None]]:
+    """The rows of a text-format result."""
+    get = result.get_value
+    columns = range(result.nfields)
+    return [
+        [None if (v := get(r, c)) is None else bytes(v).decode() for c in columns]
+        for r in range(result.ntuples)
+    ]
+
+
+class Session:
+    """A connection that runs pipelines. Not for concurrent use; once `broken`, only `close` is left."""
+
+    def __init__(self, connection: psycopg.AsyncConnection) -> None:
+        self.connection = connection
+        self.pgconn = connection.pgconn
+        self.pid = self.pgconn.backend_pid
+        self._prepared: dict[bytes, bytes] = {}
+        self._names = 0
+        self._busy = False
+        self._odd = False
+
+    @classmethod
+    async def connect(cls, dsn: str, *, application_name: str, options: str = "") -> Session:
+        """Open a connection; `options` are libpq command-line options that survive every reset of the session."""
+        connection = await psycopg.AsyncConnection.connect(
+            dsn, autocommit=True, application_name=application_name, options=options, **_KEEPALIVE
+        )
+        connection.pgconn.nonblocking = 1
+        connection.pgconn.enter_pipeline_mode()
+        return cls(connection)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection is lost, or was left in the middle of something."""
+        return self._odd or self._busy or self.pgconn.status != pq.ConnStatus.OK
+
+    async def close(self) -> None:
+        """Close the connection, whatever state it is in."""
+        self._odd = True
+        await self.connection.close()
+
+    async def cancel(self) -> None:
+        """Ask the server to interrupt what this session is executing."""
+        self._odd = True
+        await self.connection.cancel_safe(timeout=5)
+
+    async def pipeline(
+        self,
+        *statements: Statement,
+        stream: int | None = None,
+        on_chunk: Callable[[pq.abc.PGresult], None] | None = None,
+    ) -> list[pq.abc.PGresult]:
+        """Run statements in one round trip; the result of each, in order.
+
+        A failed statement has a result of status FATAL_ERROR, those after it PIPELINE_ABORTED: see `error`. The rows of
+        the statement numbered `stream` are handed to `on_chunk` as they arrive and are not kept.
+
+        Raises
+        ------
+        psycopg.OperationalError
+            The connection was lost; the session is `broken`.
+        """
+        if self.broken:
+            raise psycopg.OperationalError("the connection is closed")
+        self._busy = True
+        sent = self._send(statements)
+        results = await self._receive(len(sent), stream, on_chunk)
+        self._busy = False
+        return self._without_prepares(sent, results)
+
+    async def run(self, *statements: Statement) -> list[pq.abc.PGresult]:
+        """`pipeline`, raising the first error."""
+        results = await self.pipeline(*statements)
+        raise_first(results)
+        return results
+
+    def _send(self, statements: Sequence[Statement]) -> list[Statement | None]:
+        """Queue the statements; None in the answer stands for a PREPARE that had to come first."""
+        sent: list[Statement | None] = []
+        for statement in statements:
+            if not statement.prepared:
+                self.pgconn.send_query_params(statement.sql, statement.params or None)
+            else:
+                if (name := self._prepared.get(statement.sql)) is None:
+                    name = b"w%d" % self._names
+                    self._names += 1
+                    self._prepared[statement.sql] = name
+                    self.pgconn.send_prepare(name, statement.sql)
+                    sent.append(None)
+                self.pgconn.send_query_prepared(name, statement.params or None)
+            sent.append(statement)
+        self.pgconn.pipeline_sync()
+        return sent
+
+    def _without_prepares(
+        self, sent: list[Statement | None], results: list[pq.abc.PGresult]
+    ) -> list[pq.abc.PGresult]:
+        kept = []
+        for index, (statement, result) in enumerate(zip(sent, results, strict=True)):
+            if statement is not None:
+                kept.append(result)
+            elif result.status not in _OK and (user := sent[index + 1]) is not None:
+                del self._prepared[user.sql]  # in an aborted transaction nothing is prepared
+        return kept
+
+    async def _receive(
+        self, expected: int, stream: int | None, on_chunk: Callable[[pq.abc.PGresult], None] | None
+    ) -> list[pq.abc.PGresult]:
+        pgconn = self.pgconn
+        results: list[pq.abc.PGresult] = []
+        ended = 0
+        while True:
+            if ended == stream:
+                stream = None
+                self._read_in_chunks()
+            await self._until_result()
+            result = pgconn.get_result()
+            if result is None:
+                ended += 1
+                if ended > expected:
+                    raise psycopg.OperationalError("the connection was lost")
+            elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+                return results
+            elif result.status in _PARTIAL:
+                if on_chunk is not None:
+                    on_chunk(result)
+            else:
+                results.append(result)
+                if pgconn.status != pq.ConnStatus.OK:
+                    raise error_from_result(result)
+
+    def _read_in_chunks(self) -> None:
+        if _STREAMS_IN_CHUNKS:
+            self.pgconn.set_chunked_rows_mode(_CHUNK)
+        else:
+            self.pgconn.set_single_row_mode()
+
+    async def _until_result(self) -> None:
+        """Wait until `get_result` will not block."""
+        pgconn = self.pgconn
+        unsent = pgconn.flush()
+        while pgconn.is_busy():
+            await self._ready(write=unsent == 1)
+            pgconn.consume_input()
+            if unsent:
+                unsent = pgconn.flush()
+
+    async def _ready(self, *, write: bool) -> None:
+        loop = asyncio.get_running_loop()
+        ready = loop.create_future()
+        socket = self.pgconn.socket
+        loop.add_reader(socket, _settle, ready)
+        if write:
+            loop.add_writer(socket, _settle, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(socket)
+            if write:
+                loop.remove_writer(socket)
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def error(result: pq.abc.PGresult) -> psycopg.Error | None:
+    """The error of a failed statement; None when it succeeded or was never reached."""
+    if result.status == pq.ExecStatus.FATAL_ERROR:
+        return error_from_result(result)
+    return None
+
+
+def raise_first(results: Sequence[pq.abc.PGresult]) -> None:
+    """Raise the error of the first failed statement, if one failed."""
+    for result in results:
+        if failed := error(result):
+            raise failed
