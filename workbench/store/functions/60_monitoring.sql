@@ -1,0 +1,129 @@
+-- Reading for people: runs, their nodes with what the graph says about each, attempts. Nothing here is on an engine's path and
+-- nothing is written. Row security decides what is seen: a role's own runs, everything for a superuser.
+-- Column order is that of the dataclasses in workbench/store/records.py, which read them by name.
+
+CREATE OR REPLACE FUNCTION df._run(run text)
+RETURNS TABLE (
+    run_id text, label text, status text, version bigint, submitted_by text, database text,
+    max_attempts integer, max_backoff double precision, on_failure text,
+    created_at timestamptz, started_at timestamptz, finished_at timestamptz, updated_at timestamptz, wake_at timestamptz,
+    error jsonb, parked jsonb, restart_of_run_id text, idempotency_key text, input_preview text,
+    live_engines integer, as_of timestamptz)
+LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT i.id, d.label, i.status, i.version, i.submitted_by::text, d.database,
+           d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
+           i.created_at, i.started_at, i.finished_at, i.updated_at, i.wake_at,
+           i.error, i.parked, i.restart_of_run_id, i.idempotency_key, left(d.input::text, 2048),
+           df._live_engines(i.submitted_by), df.now()
+    FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id WHERE i.id = $1
+$$;
+
+-- Engines of a role that hold their lock and have been heard of lately; the same two signs of life that engines go by.
+CREATE OR REPLACE FUNCTION df._live_engines(role regrole) RETURNS integer
+LANGUAGE sql STABLE AS $$
+    SELECT count(*)::integer FROM df.engines e
+    WHERE e.role = $1 AND e.stopped_at IS NULL AND e.died_at IS NULL
+      AND e.last_seen_at > clock_timestamp() - make_interval(secs => (df._setting('heartbeat_limit') #>> '{}')::float8)
+      AND EXISTS (SELECT FROM pg_locks l
+                  WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.pid = e.backend_pid
+                    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                    AND l.classid = df._lock_class()::oid AND l.objid = e.lock_key::oid)
+$$;
+
+-- Every node in pre-order. A composite's own row names the node whose value it has, and previews nothing.
+CREATE OR REPLACE FUNCTION df._run_nodes(run text)
+RETURNS TABLE (
+    node_id integer, parent_id integer, ord integer, depth integer, node_type text, query text, result_name text, handler text,
+    status text, attempt integer, losses integer, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
+    error jsonb, result_node integer, result_preview text, row_count bigint, result_bytes bigint, columns jsonb,
+    engine_id text, exactly_once boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT w.node_id, w.parent_id, w.ord, w.depth, n.node_type, w.node ->> 'query', w.node ->> 'result_name', n.handler,
+           n.status, n.attempt, n.losses, n.ready_at, n.started_at, n.finished_at,
+           n.error, n.result_node, df._preview(n.result, r.text), df._row_count(n.result), octet_length(r.text)::bigint, n.columns,
+           n.engine_id, n.node_type = 'SQL' AND NOT n.autocommit
+    FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
+    JOIN df.nodes n ON n.instance_id = d.instance_id AND n.node_id = w.node_id
+    CROSS JOIN LATERAL (SELECT n.result::text AS text OFFSET 0) r  -- once: results may be large
+    WHERE d.instance_id = $1 ORDER BY w.node_id
+$$;
+
+-- At most about 2 kB of a result: the whole, or a row set of the first rows that fit, or the beginning of its text.
+CREATE OR REPLACE FUNCTION df._preview(result jsonb, text text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN length(text) <= 2048 THEN text
+                WHEN jsonb_typeof(result) = 'object' AND jsonb_typeof(result -> 'rows') = 'array' THEN coalesce(
+                    (SELECT '{"rows": [' || string_agg(f.text, ', ' ORDER BY f.n) || ']}' FROM (
+                         SELECT e.n, e.row::text AS text, sum(length(e.row::text)) OVER (ORDER BY e.n) AS so_far
+                         FROM jsonb_array_elements(jsonb_path_query_array(result, '$.rows[0 to 19]')) WITH ORDINALITY AS e (row, n)
+                     ) f WHERE f.so_far <= 2000), left(text, 2048))
+                ELSE left(text, 2048) END
+$$;
+
+-- Rows of a row set, elements of a list.
+CREATE OR REPLACE FUNCTION df._row_count(result jsonb) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE jsonb_typeof(result)
+               WHEN 'array' THEN jsonb_array_length(result)::bigint
+               WHEN 'object' THEN CASE WHEN jsonb_typeof(result -> 'rows') = 'array' THEN jsonb_array_length(result -> 'rows')::bigint END
+           END
+$$;
+
+-- Every attempt that has ended, in the order of their ends; `delay` in seconds.
+CREATE OR REPLACE FUNCTION df._run_attempts(run text)
+RETURNS TABLE (
+    node_id integer, rev bigint, attempt integer, outcome text, started_at timestamptz, finished_at timestamptz,
+    error jsonb, delay double precision, delay_source text, engine_id text, host text, pid integer,
+    fingerprint text, exactly_once boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT a.node_id, a.rev, a.attempt, a.outcome, a.started_at, a.finished_at,
+           a.error, extract(epoch FROM a.delay)::float8, a.delay_source, a.engine_id, e.host, e.pid,
+           a.fingerprint, a.exactly_once
+    FROM df.attempts a LEFT JOIN df.engines e ON e.id = a.engine_id
+    WHERE a.instance_id = $1 ORDER BY a.rev, a.node_id
+$$;
+
+-- Runs, newest first. `steps` counts leaves; a step that waits for its next attempt makes the run `retrying`.
+CREATE OR REPLACE FUNCTION df._runs(status text, label text, since timestamptz, most integer)
+RETURNS TABLE (
+    run_id text, label text, status text, submitted_by text, created_at timestamptz, started_at timestamptz, finished_at timestamptz,
+    error jsonb, parked jsonb, restart_of_run_id text, steps integer, steps_done integer, retrying boolean, as_of timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT i.id, i.label, i.status, i.submitted_by::text, i.created_at, i.started_at, i.finished_at,
+           i.error, i.parked, i.restart_of_run_id, n.steps, n.done, n.retrying AND i.status = 'running', df.now()
+    FROM (SELECT i.*, d.label FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id
+          WHERE ($1 IS NULL OR i.status = $1) AND ($2 IS NULL OR d.label = $2) AND ($3 IS NULL OR i.created_at >= $3)
+          ORDER BY i.created_at DESC, i.id LIMIT $4) i
+    CROSS JOIN LATERAL (
+        SELECT count(*)::integer AS steps,
+               count(*) FILTER (WHERE n.status IN ('completed', 'skipped'))::integer AS done,
+               coalesce(bool_or(n.status = 'ready' AND n.attempt + n.losses > 0), false) AS retrying
+        FROM df.nodes n WHERE n.instance_id = i.id
+          AND n.node_type NOT IN ('THEN', 'JOIN', 'RACE', 'IF', 'LOOP', 'FLOW', 'MAP')) n
+    ORDER BY i.created_at DESC, i.id
+$$;
+
+-- Runs whose id begins so; a few, to choose from.
+CREATE OR REPLACE FUNCTION df._runs_like(prefix text, most integer)
+RETURNS TABLE (run_id text, label text, status text, created_at timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT i.id, d.label, i.status, i.created_at FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id
+    WHERE starts_with(i.id, prefix) ORDER BY i.created_at DESC, i.id LIMIT most
+$$;
+
+-- A node's value, its own or that of the node it stands for; `found` tells a missing value from a null one.
+CREATE OR REPLACE FUNCTION df._node_result(run text, node integer)
+RETURNS TABLE (status text, found boolean, value text, columns jsonb)
+LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT n.status, v.result IS NOT NULL, v.result::text, v.columns
+    FROM df.nodes n
+    JOIN df.nodes v ON v.instance_id = n.instance_id AND v.node_id = coalesce(n.result_node, n.node_id)
+    WHERE n.instance_id = $1 AND n.node_id = $2
+$$;
+
+-- What a new session should know: the caller's unfinished runs, and how many engines are there to advance them.
+CREATE OR REPLACE FUNCTION df._unfinished() RETURNS TABLE (runs bigint, engines integer)
+LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT (SELECT count(*) FROM df.instances i WHERE i.submitted_by = df._me() AND i.status IN ('pending', 'running')),
+           df._live_engines(df._me())
+$$;

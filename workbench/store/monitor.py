@@ -1,0 +1,172 @@
+"""Reading runs for people: one function a question, over an ordinary connection.
+
+Nothing is decided or written here, and nothing is SQL beyond a call: the bodies are in
+`functions/60_monitoring.sql`. The rows are the dataclasses of `records`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any, LiteralString, NamedTuple, TypeVar
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from workbench.errors import NotFound, UsageError
+from workbench.store.records import AttemptRow, NodeResult, NodeRow, RunMatch, RunRow, RunsRow
+
+__all__ = [
+    "Unfinished",
+    "list_runs",
+    "node_result",
+    "resolve_prefix",
+    "run_attempts",
+    "run_nodes",
+    "run_row",
+    "unfinished",
+]
+
+_STATUSES = ("pending", "running", "completed", "failed", "cancelled")
+_SHOWN = 8  # matches of an ambiguous prefix that its error lists
+
+Connection = psycopg.Connection[Any]
+Row = TypeVar("Row")
+
+
+class Unfinished(NamedTuple):
+    """The caller's live runs, and the live engines of its role."""
+
+    runs: int
+    engines: int
+
+
+def run_row(conn: Connection, run_id: str) -> RunRow:
+    """One run.
+
+    Raises
+    ------
+    NotFound
+        There is no such run, or it is another role's.
+    """
+    rows = _rows(conn, RunRow, "SELECT * FROM df._run(%s)", run_id)
+    if not rows:
+        raise _no_run(run_id)
+    return rows[0]
+
+
+def run_nodes(conn: Connection, run_id: str) -> list[NodeRow]:
+    """All nodes of a run in pre-order; empty for a run that is not there."""
+    return _rows(conn, NodeRow, "SELECT * FROM df._run_nodes(%s)", run_id)
+
+
+def run_attempts(conn: Connection, run_id: str) -> list[AttemptRow]:
+    """All ended attempts of a run in the order of their ends."""
+    return _rows(conn, AttemptRow, "SELECT * FROM df._run_attempts(%s)", run_id)
+
+
+def list_runs(
+    conn: Connection,
+    status: str | None = None,
+    label: str | None = None,
+    since: datetime | timedelta | None = None,
+    limit: int = 100,
+) -> list[RunsRow]:
+    """Runs, newest first.
+
+    Parameters
+    ----------
+    status, label:
+        Only runs with exactly this one.
+    since:
+        Only runs created since then; a timedelta counts back from the database's clock.
+    limit:
+        At most so many; 100 as in `df.list_instances`.
+
+    Raises
+    ------
+    UsageError
+        An unknown status, a time without a zone, a limit below 1.
+    """
+    if status is not None and status not in _STATUSES:
+        raise UsageError(f"no run has the status {status!r}; choose one of {', '.join(_STATUSES)}")
+    if limit < 1:
+        raise UsageError(f"limit must be at least 1, not {limit}")
+    if isinstance(since, datetime) and since.tzinfo is None:
+        raise UsageError(f"since={since} has no time zone; add one: since.astimezone()")
+    if isinstance(since, timedelta):
+        sql: LiteralString = "SELECT * FROM df._runs(%s, %s, df.now() - %s, %s)"
+    else:
+        sql = "SELECT * FROM df._runs(%s, %s, %s, %s)"
+    return _rows(conn, RunsRow, sql, status, label, since, limit)
+
+
+def resolve_prefix(conn: Connection, id_or_prefix: str) -> str:
+    """The id of the one run whose id begins so.
+
+    Raises
+    ------
+    NotFound
+        No run that this role may see, or several; then the text lists them.
+    """
+    prefix = id_or_prefix.strip().lower()
+    if not re.fullmatch("[0-9a-f]{1,8}", prefix):
+        raise NotFound(
+            f"{id_or_prefix!r} is no run's id: an id is 8 hex digits, and any beginning of it "
+            "will do; bench.runs() lists the runs"
+        )
+    found = _rows(conn, RunMatch, "SELECT * FROM df._runs_like(%s, %s)", prefix, _SHOWN + 1)
+    if not found:
+        raise _no_run(prefix)
+    if len(found) > 1:
+        listed = "\n".join(map(_match_line, found[:_SHOWN]))
+        more = "\n  …" if len(found) > _SHOWN else ""
+        raise NotFound(f"{prefix!r} begins the ids of several runs; add digits:\n{listed}{more}")
+    return found[0].run_id
+
+
+def node_result(conn: Connection, run_id: str, node_id: int) -> NodeResult:
+    """The value of a node; a composite's is that of the node that decided it.
+
+    Raises
+    ------
+    NotFound
+        There is no such run or node, or it is another role's.
+    """
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT * FROM df._node_result(%s, %s)", (run_id, node_id)).fetchone()
+    if row is None:
+        raise NotFound(
+            f"run {run_id} has no node #{node_id}, or is not visible to this role; run.nodes "
+            "lists the nodes"
+        )
+    status, found, json, columns = row
+    return NodeResult(
+        status,
+        json if found else None,
+        None if columns is None else tuple((name, kind) for name, kind in columns),
+    )
+
+
+def unfinished(conn: Connection) -> Unfinished:
+    """How many runs of this role are not finished, and how many engines are alive for it."""
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT * FROM df._unfinished()").fetchone()
+    assert row is not None  # one row of two counts, always
+    return Unfinished(*row)
+
+
+def _rows(conn: Connection, kind: type[Row], sql: LiteralString, *values: object) -> list[Row]:
+    with conn.cursor(row_factory=class_row(kind)) as cursor:
+        return cursor.execute(sql, values).fetchall()
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(
+        f"no run {run_id!r} in this database, or it is another role's; bench.runs() lists the runs"
+    )
+
+
+def _match_line(match: RunMatch) -> str:
+    label = f"  {match.label}" if match.label else ""
+    return f"  {match.run_id}  {match.status}  {match.created_at:%Y-%m-%d %H:%M:%S%z}{label}"

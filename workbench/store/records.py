@@ -1,0 +1,139 @@
+"""What the monitoring queries return: one frozen dataclass a kind of row, plain data.
+
+Views take these and nothing else, so this module imports no database. The queries are in
+`monitor`, their SQL in `functions/60_monitoring.sql`. All times carry a zone; durations are in
+seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+__all__ = ["AttemptRow", "Error", "NodeResult", "NodeRow", "RunMatch", "RunRow", "RunsRow"]
+
+Error: TypeAlias = Mapping[str, Any]
+"""type, message; where known sqlstate, detail, hint, position, traceback, cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run. `max_backoff` in seconds; `as_of` is the database's clock at the query."""
+
+    run_id: str
+    label: str | None
+    status: str
+    version: int
+    submitted_by: str
+    database: str | None
+    max_attempts: int
+    max_backoff: float
+    on_failure: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    updated_at: datetime
+    wake_at: datetime | None
+    error: Error | None
+    parked: Error | None
+    restart_of_run_id: str | None
+    idempotency_key: str | None
+    input_preview: str
+    live_engines: int
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node of a run, in pre-order.
+
+    `ord` is which child of its parent it is (1 left, 2 right, 3 condition, 4… extras). `attempt`
+    counts ended attempts, `losses` those that ended with their engine. `result_preview` is at most
+    about 2 kB of the value's JSON (a row set: whole rows, as many as fit); `row_count` and
+    `result_bytes` are of the whole. A composite has the value of node `result_node`. `columns` is
+    `[[name, type], …]`.
+    """
+
+    node_id: int
+    parent_id: int | None
+    ord: int | None
+    depth: int
+    node_type: str
+    query: str | None
+    result_name: str | None
+    handler: str | None
+    status: str
+    attempt: int
+    losses: int
+    ready_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: Error | None
+    result_node: int | None
+    result_preview: str | None
+    row_count: int | None
+    result_bytes: int | None
+    columns: list[list[str]] | None
+    engine_id: str | None
+    exactly_once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One ended attempt. `delay` is seconds until the next one, None when there is none."""
+
+    node_id: int
+    rev: int
+    attempt: int
+    outcome: str
+    started_at: datetime | None
+    finished_at: datetime
+    error: Error | None
+    delay: float | None
+    delay_source: str | None
+    engine_id: str | None
+    host: str | None
+    pid: int | None
+    fingerprint: str | None
+    exactly_once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunsRow:
+    """One run in a list. `steps` counts leaves, `steps_done` those completed or skipped."""
+
+    run_id: str
+    label: str | None
+    status: str
+    submitted_by: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: Error | None
+    parked: Error | None
+    restart_of_run_id: str | None
+    steps: int
+    steps_done: int
+    retrying: bool
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunMatch:
+    """A run whose id begins with what was asked for."""
+
+    run_id: str
+    label: str | None
+    status: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """A node's value as JSON text, None while there is none; columns of a SQL result."""
+
+    status: str
+    json: str | None
+    columns: tuple[tuple[str, str], ...] | None
