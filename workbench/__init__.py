@@ -1,5 +1,75 @@
-"""Durable workflows on Postgres, from a notebook."""
+"""Durable workflows on Postgres, from a notebook.
+
+    import workbench as wb
+
+    bench = wb.connect()
+    run = bench.start(wb.sql("SELECT 41 AS n").named("x") >> wb.sql("SELECT $x + 1 AS answer"))
+    run.result()
+
+`connect` opens a database of runs (an embedded Postgres by default); `sql`, `py`, `seq`, `ref` build graphs; `bench.start`
+gives a `Run`, which shows itself, waits, cancels, and keeps every attempt.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Bench",
+    "Node",
+    "Run",
+    "connect",
+    "errors",
+    "handler",
+    "migrate",
+    "named",
+    "py",
+    "ref",
+    "rows",
+    "seq",
+    "sql",
+]
+
+if TYPE_CHECKING:
+    from workbench import errors
+    from workbench.bench import Bench, connect
+    from workbench.graph.build import named, py, ref, seq, sql
+    from workbench.graph.handlers import handler
+    from workbench.graph.node import Node
+    from workbench.graph.values import rows
+    from workbench.run import Run
+    from workbench.store.migrate import migrate
+
+_HOMES = {
+    "Bench": "workbench.bench",
+    "connect": "workbench.bench",
+    "Node": "workbench.graph.node",
+    "Run": "workbench.run",
+    "handler": "workbench.graph.handlers",
+    "migrate": "workbench.store.migrate",
+    "named": "workbench.graph.build",
+    "py": "workbench.graph.build",
+    "ref": "workbench.graph.build",
+    "rows": "workbench.graph.values",
+    "seq": "workbench.graph.build",
+    "sql": "workbench.graph.build",
+    "errors": "workbench.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used: `workbench.__version__` needs no database driver."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    home = import_module(_HOMES[name])
+    value = home if name == "errors" else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -13,7 +13,6 @@ a node succeeded, a node failed) and writes every changed node into one `Decisio
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -117,12 +116,29 @@ class _Turn:
     def state(self, node: int) -> NodeState:
         return self.decision.nodes.get(node) or self.run.nodes[node]
 
-    def change(self, node: int, status: str, **fields: Any) -> NodeState:
+    def change(
+        self,
+        node: int,
+        status: str,
+        *,
+        error: Error | None = None,
+        ready_at: datetime | None = None,
+        result_node: int | None = None,
+    ) -> NodeState:
         """Move a node on. Its claim ends with every move; an error stays only where it is given again."""
-        state = replace(
-            self.state(node), status=status, rev=self.decision.version, token=None, engine=None, ready_at=None,
-            **({"error": None} | fields),
-        )  # fmt: skip
+        old = self.state(node)
+        state = NodeState(
+            status,
+            self.decision.version,
+            old.attempt,
+            old.losses,
+            old.faults,
+            old.autocommit,
+            ready_at=ready_at,
+            started_at=old.started_at,
+            result_node=result_node,
+            error=error,
+        )
         self.decision.nodes[node] = state
         return state
 
@@ -148,7 +164,7 @@ class _Turn:
             self.change(node, "running")
             self.then(self.begin, planned.left)
         else:
-            self.change(node, "ready", ready_at=self.now, started_at=None)
+            self.change(node, "ready", ready_at=self.now)
 
     # Coming up: a node has ended, and its parent decides what that means.
 

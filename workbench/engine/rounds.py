@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 from psycopg import pq
 
-from workbench.engine import records
+from workbench.engine import documents
 from workbench.engine.core import Core, Settled
 from workbench.engine.failure import describe
 from workbench.engine.model import Decision, Event, Failed, Faulted, Revive, Run, Start
@@ -117,7 +117,7 @@ class Rounds:
         runs = sorted({report.claim.run for report in reports})
         if not runs:
             return []
-        return [verbs.lock(runs, [self._core.copies.version(run) for run in runs], wait=False)]
+        return [verbs.lock(runs, [self._core.copies.version(run) for run in runs])]
 
     def _claimed(self, tokens: list[str], claims: list[ClaimedRow]) -> None:
         self._core.workload.undraw(tokens)
@@ -193,7 +193,7 @@ class Rounds:
     async def _write(self, session: Session, batch: _Batch, claims: list[ClaimedRow]) -> None:
         closing: list[Statement] = []
         if batch.settled:
-            closing.append(records.statement((run, s.decision) for run, s in batch.settled.items()))
+            closing.append(documents.statement((run, s.decision) for run, s in batch.settled.items()))
         closing.append(verbs.COMMIT if batch.settled else verbs.ROLLBACK)
         unknown = list({row.run for row in claims if row.run not in self._core.copies})
         if unknown:

@@ -11,8 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable
 
 import psycopg
+from psycopg import pq
 
-from workbench.engine import records
+from workbench.engine import documents
 from workbench.engine.core import Core, Settled
 from workbench.engine.failure import describe
 from workbench.engine.model import Completed, Failed, Faulted, Lost, Released, Run, Value
@@ -40,7 +41,7 @@ class Pool:
     async def take(self) -> Session:
         while self._idle:
             session = self._idle.pop()
-            if not session.broken:
+            if session.reusable:
                 return session
             await session.close()
         return await self._connect()
@@ -53,7 +54,7 @@ class Pool:
 
     async def _reset(self, session: Session) -> None:
         try:
-            if not session.broken:
+            if session.reusable:
                 await step.reset(session)
                 self._idle.append(session)
                 return
@@ -110,9 +111,9 @@ class SqlLeaves:
         if run.nodes[claim.node].autocommit or run.plan[claim.node].alone:
             await self._alone(session, run, claim, sql)
             return
-        reader = self._reader(session)
+        reader = ResultReader()
         version = run.version
-        ran = await step.run_in_transaction(session, sql, leaf, version, reader)
+        ran = await step.run_in_transaction(session, sql, leaf, version, _bounded(reader, session))
         claim.stop = None  # a cancel that arrived now would hit the checkpoint
         if ran.blame is None and ran.infrastructure is None:
             await self._checkpoint(session, run, claim, ran, reader)
@@ -129,9 +130,9 @@ class SqlLeaves:
 
     async def _alone(self, session: Session, run: Run, claim: Claim, sql: str) -> None:
         """At-least-once, and the attempt row will say so."""
-        reader = self._reader(session)
+        reader = ResultReader()
         claim.stop = lambda: _cancel(session)
-        ran = await step.run_alone(session, sql, Leaf(claim.run, claim.node, claim.token), reader)
+        ran = await step.run_alone(session, sql, Leaf(claim.run, claim.node, claim.token), _bounded(reader, session))
         if ran.blame is not None or reader.oversize:
             self._failed(claim, ran, reader)
             return
@@ -178,7 +179,7 @@ class SqlLeaves:
 
     async def _commit(self, session: Session, settled: Settled) -> None:
         results = await session.pipeline(
-            records.statement([(settled.run.id, settled.decision)], prepared=False), verbs.COMMIT
+            documents.statement([(settled.run.id, settled.decision)], prepared=False), verbs.COMMIT
         )
         for result in results:
             if failed := error(result):
@@ -204,9 +205,6 @@ class SqlLeaves:
             self._catalog.learn(rows(result))
         return Value(*reader.finish(ran.final, self._catalog))
 
-    def _reader(self, session: Session) -> ResultReader:
-        return ResultReader(on_oversize=lambda: _cancel(session))
-
     def _failed(self, claim: Claim, ran: step.Ran, reader: ResultReader) -> None:
         if reader.oversize:
             self._report(claim, StepError("the result is larger than 16 MiB: the statement was cancelled and rolled back. Return less, or write to a table."))
@@ -219,6 +217,18 @@ class SqlLeaves:
     def _report(self, claim: Claim, failed: Exception) -> None:
         error = describe(failed, trace=not isinstance(failed, psycopg.Error | StepError))
         self._core.workload.report(claim, Failed(claim.node, claim.token, error))
+
+
+def _bounded(reader: ResultReader, session: Session) -> Callable[[pq.abc.PGresult], None]:
+    """Read chunks until the limit is passed, then interrupt the statement: a huge SELECT must not fill the kernel."""
+
+    def read(chunk: pq.abc.PGresult) -> None:
+        fits = not reader.oversize
+        reader(chunk)
+        if fits and reader.oversize:
+            _cancel(session)
+
+    return read
 
 
 _background: set[asyncio.Task[None]] = set()

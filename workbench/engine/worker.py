@@ -154,7 +154,6 @@ class Engine:
             main = await self._own_session("rounds")
             await self._liveness.enter(control)
             await main.run(verbs.add_session(self._core.identity, main.pid))
-            self._tries = 0
             self._rounds.full_scan()
             self._entered.set()
             await self._until_lost(control, main)
@@ -202,6 +201,7 @@ class Engine:
             self._work.clear()
             self._waking = False
             await self._rounds.round(main)
+            self._tries = 0
             if not self._rounds.pending:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._work.wait(), self._poll)

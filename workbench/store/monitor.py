@@ -17,7 +17,9 @@ from workbench.errors import NotFound, UsageError
 from workbench.store.records import AttemptRow, NodeResult, NodeRow, RunMatch, RunRow, RunsRow
 
 __all__ = [
+    "Definition",
     "Unfinished",
+    "definition",
     "list_runs",
     "node_result",
     "resolve_prefix",
@@ -32,6 +34,14 @@ _SHOWN = 8  # matches of an ambiguous prefix that its error lists
 
 Connection = psycopg.Connection[Any]
 Row = TypeVar("Row")
+
+
+class Definition(NamedTuple):
+    """What a run is made of, as JSON text."""
+
+    graph: str
+    input: str
+    variables: str
 
 
 class Unfinished(NamedTuple):
@@ -146,6 +156,21 @@ def node_result(conn: Connection, run_id: str, node_id: int) -> NodeResult:
         json if found else None,
         None if columns is None else tuple((name, kind) for name, kind in columns),
     )
+
+
+def definition(conn: Connection, run_id: str) -> Definition:
+    """The graph, input and variables of a run, to the byte as stored.
+
+    Raises
+    ------
+    NotFound
+        There is no such run, or it is another role's.
+    """
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT * FROM df._definition(%s)", (run_id,)).fetchone()
+    if row is None:
+        raise _no_run(run_id)
+    return Definition(*row)
 
 
 def unfinished(conn: Connection) -> Unfinished:

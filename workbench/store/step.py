@@ -41,6 +41,21 @@ _TAIL = (
     Statement(b"RESET ALL"),
     Statement(b"SELECT pg_catalog.set_config('statement_timeout', '0', true), pg_catalog.set_config('lock_timeout', '0', true)"),
 )  # fmt: skip
+#: What DISCARD ALL does, except DISCARD PLANS: the plans of our own functions are no state that a step could see, and
+#: making them anew costs more than a commit (measured: 0.5 ms of a 1.2 ms step).
+_RESET = tuple(
+    Statement(sql)
+    for sql in (
+        b"CLOSE ALL",
+        b"RESET SESSION AUTHORIZATION",
+        b"RESET ALL",
+        b"DEALLOCATE ALL",
+        b"UNLISTEN *",
+        b"SELECT pg_catalog.pg_advisory_unlock_all()",
+        b"DISCARD TEMP",
+        b"DISCARD SEQUENCES",
+    )
+)
 _NOW = verbs.NOW._replace(prepared=False)
 _USER = 2  # BEGIN and the settings come before it
 _LOCK = _USER + 1 + len(_TAIL)
@@ -74,7 +89,7 @@ async def run_in_transaction(
         _enter(leaf),
         Statement(sql.encode()),
         *_TAIL,
-        verbs.lock([leaf.run], [version], wait=True, prepared=False),
+        verbs.lock_one(leaf.run, version),
         _NOW,
         stream=_USER,
         on_chunk=on_chunk,
@@ -122,7 +137,7 @@ async def run_alone(
 
 async def reset(session: Session) -> None:
     """Leave nothing of a step for the next one: settings, role, temporary tables, locks, LISTENs, prepared statements."""
-    await session.run(Statement(b"DISCARD ALL"))
+    await session.run(*_RESET)
 
 
 def _enter(leaf: Leaf) -> Statement:

@@ -90,12 +90,15 @@ def load(runs: Iterable[str]) -> Statement:
     return Statement(b"SELECT * FROM df._load($1, '{}')", (array(runs),), prepared=True)
 
 
-def lock(runs: Sequence[str], versions: Sequence[int], *, wait: bool, prepared: bool = True) -> Statement:
+def lock(runs: Sequence[str], versions: Sequence[int]) -> Statement:
     return Statement(
-        b"SELECT * FROM df._lock($1, $2, $3)",
-        (array(runs), array(map(str, versions)), b"t" if wait else b"f"),
-        prepared,
+        b"SELECT * FROM df._lock($1, $2)", (array(runs), array(map(str, versions))), prepared=True
     )
+
+
+def lock_one(run: str, version: int) -> Statement:
+    """For a step's session, which keeps no prepared statements."""
+    return Statement(b"SELECT * FROM df._lock_one($1, $2)", (run.encode(), _number(version)))
 
 
 def claim(

@@ -58,7 +58,7 @@ class Session:
         self._prepared: dict[bytes, bytes] = {}
         self._names = 0
         self._busy = False
-        self._odd = False
+        self._cancelled = False
 
     @classmethod
     async def connect(cls, dsn: str, *, application_name: str, options: str = "") -> Session:
@@ -73,16 +73,21 @@ class Session:
     @property
     def broken(self) -> bool:
         """Whether the connection is lost, or was left in the middle of something."""
-        return self._odd or self._busy or self.pgconn.status != pq.ConnStatus.OK
+        return self._busy or self.pgconn.status != pq.ConnStatus.OK
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the next user may have it: not broken, and no cancel is under way that could hit the wrong statement."""
+        return not (self._cancelled or self.broken)
 
     async def close(self) -> None:
         """Close the connection, whatever state it is in."""
-        self._odd = True
+        self._busy = True
         await self.connection.close()
 
     async def cancel(self) -> None:
         """Ask the server to interrupt what this session is executing."""
-        self._odd = True
+        self._cancelled = True
         await self.connection.cancel_safe(timeout=5)
 
     async def pipeline(

@@ -10,7 +10,7 @@ $$;
 
 -- A run's nodes that changed after `since`, as arrays in the order of workbench.engine.model.NodeState.
 CREATE OR REPLACE FUNCTION df._node_rows(run text, since bigint) RETURNS text
-LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+LANGUAGE sql STABLE AS $$
     SELECT json_agg(json_build_array(n.node_id, n.status, n.rev, n.attempt, n.losses, n.faults, n.autocommit, n.token, n.engine_id,
                                      n.ready_at, n.started_at, n.result_node, n.error) ORDER BY n.node_id)::text
     FROM df.nodes n WHERE n.instance_id = run AND n.rev > since
@@ -20,7 +20,7 @@ $$;
 CREATE OR REPLACE FUNCTION df._load(runs text[], known text[])
 RETURNS TABLE (id text, status text, version bigint, graph text, label text, input text, vars text, database text,
                max_attempts integer, max_backoff double precision, on_failure text, nodes text)
-LANGUAGE sql STABLE ROWS 50 SET enable_seqscan = off AS $$
+LANGUAGE sql STABLE ROWS 50 AS $$
     SELECT i.id, i.status, i.version, d.graph::text, d.label, d.input::text, d.vars::text, d.database,
            d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
            CASE WHEN i.version > 0 THEN df._node_rows(i.id, -1) END
@@ -34,7 +34,7 @@ $$;
 CREATE OR REPLACE FUNCTION df._due(most integer)
 RETURNS TABLE (id text, status text, version bigint, graph text, label text, input text, vars text, database text,
                max_attempts integer, max_backoff double precision, on_failure text, nodes text)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text[];
     cutoff timestamptz := df.now();
@@ -47,25 +47,34 @@ BEGIN
     END IF;
 END $$;
 
--- Locks runs and says how their rows differ from the caller's copies. A batch (wait = false) leaves out the runs that somebody
--- else holds; a SQL step waits for its own.
-CREATE OR REPLACE FUNCTION df._lock(runs text[], versions bigint[], wait boolean)
+-- Locks those of the runs that nobody else holds, and says how their rows differ from the caller's copies.
+CREATE OR REPLACE FUNCTION df._lock(runs text[], versions bigint[])
 RETURNS TABLE (id text, status text, version bigint, nodes text)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text[];
 BEGIN
-    IF wait THEN
-        locked := ARRAY(SELECT i.id FROM df.instances i WHERE i.id = ANY (runs) AND i.submitted_by = df._me()
-                        ORDER BY i.id FOR NO KEY UPDATE);
-    ELSE
-        locked := ARRAY(SELECT i.id FROM df.instances i WHERE i.id = ANY (runs) AND i.submitted_by = df._me()
-                        ORDER BY i.id FOR NO KEY UPDATE SKIP LOCKED);
-    END IF;
+    locked := ARRAY(SELECT i.id FROM df.instances i WHERE i.id = ANY (runs) AND i.submitted_by = df._me()
+                    ORDER BY i.id FOR NO KEY UPDATE SKIP LOCKED);
     RETURN QUERY
         SELECT i.id, i.status, i.version, CASE WHEN i.version <> r.version THEN df._node_rows(i.id, r.version) END
         FROM unnest(runs, versions) AS r (id, version) JOIN df.instances i ON i.id = r.id
-        WHERE i.id = ANY (locked);
+        WHERE r.id = ANY (locked);
+END $$;
+
+-- The same for the one run of a SQL step, which waits until it has the lock.
+CREATE OR REPLACE FUNCTION df._lock_one(run text, mine bigint)
+RETURNS TABLE (id text, status text, version bigint, nodes text)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    SELECT i.id, i.status, i.version INTO id, status, version
+    FROM df.instances i WHERE i.id = run AND i.submitted_by = df._me() FOR NO KEY UPDATE;
+    IF FOUND THEN
+        IF version <> mine THEN
+            nodes := df._node_rows(run, mine);
+        END IF;
+        RETURN NEXT;
+    END IF;
 END $$;
 
 -- Claims ready leaves, oldest first: one token each, drawn by the engine beforehand. Nothing is locked but the rows taken.
@@ -73,45 +82,49 @@ END $$;
 -- takes no others with it twice.
 CREATE OR REPLACE FUNCTION df._claim(engine text, tokens uuid[], handlers text[], suspect boolean, since timestamptz)
 RETURNS TABLE (instance_id text, node_id integer, token uuid, rev bigint, ready_at timestamptz)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     cutoff timestamptz := df.now();
     taken record;
-    used integer := 0;
+    suspected record;
 BEGIN
     IF NOT df._alive(engine) THEN
         RETURN;
     END IF;
-    FOR taken IN
-        (SELECT n.instance_id, n.node_id FROM df.nodes n
-         WHERE suspect AND n.status = 'ready' AND n.losses > 0 AND n.submitted_by = df._me()
-           AND n.ready_at <= cutoff AND n.ready_at >= since AND (n.handler IS NULL OR n.handler = ANY (handlers))
-         ORDER BY n.ready_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
-        UNION ALL
-        (SELECT n.instance_id, n.node_id FROM df.nodes n
-         WHERE n.status = 'ready' AND n.losses = 0 AND n.submitted_by = df._me()
-           AND n.ready_at <= cutoff AND n.ready_at >= since AND (n.handler IS NULL OR n.handler = ANY (handlers))
-         ORDER BY n.ready_at LIMIT cardinality(tokens) FOR NO KEY UPDATE SKIP LOCKED)
-    LOOP
-        EXIT WHEN used = cardinality(tokens);
-        used := used + 1;
+    IF suspect THEN
+        SELECT n.instance_id, n.node_id INTO suspected FROM df.nodes n
+        WHERE n.status = 'ready' AND n.losses > 0 AND n.submitted_by = df._me()
+          AND n.ready_at <= cutoff AND n.ready_at >= since AND (n.handler IS NULL OR n.handler = ANY (handlers))
+        ORDER BY n.ready_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+    END IF;
+    SELECT array_agg(r.instance_id) AS runs, array_agg(r.node_id) AS nodes INTO taken FROM (
+        SELECT n.instance_id, n.node_id FROM df.nodes n
+        WHERE n.status = 'ready' AND n.losses = 0 AND n.submitted_by = df._me()
+          AND n.ready_at <= cutoff AND n.ready_at >= since AND (n.handler IS NULL OR n.handler = ANY (handlers))
+        ORDER BY n.ready_at LIMIT cardinality(tokens) - (suspected IS NOT NULL)::integer FOR NO KEY UPDATE SKIP LOCKED) AS r;
+    IF suspected IS NOT NULL THEN
+        taken.runs := suspected.instance_id || taken.runs;
+        taken.nodes := suspected.node_id || taken.nodes;
+    END IF;
+    IF taken.runs IS NOT NULL THEN
         RETURN QUERY
-            UPDATE df.nodes n SET status = 'running', token = tokens[used], engine_id = engine, started_at = cutoff
-            WHERE n.instance_id = taken.instance_id AND n.node_id = taken.node_id
+            UPDATE df.nodes n SET status = 'running', token = t.token, engine_id = engine, started_at = cutoff
+            FROM unnest(taken.runs, taken.nodes, tokens) AS t (instance_id, node_id, token)
+            WHERE n.instance_id = t.instance_id AND n.node_id = t.node_id
             RETURNING n.instance_id, n.node_id, n.token, n.rev, n.ready_at;
-    END LOOP;
+    END IF;
 END $$;
 
 -- Handlers that ready nodes ask for and the caller has not yet looked for.
 CREATE OR REPLACE FUNCTION df._wanted_handlers(known text[]) RETURNS SETOF text
-LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     SELECT DISTINCT n.handler FROM df.nodes n
     WHERE n.status = 'ready' AND n.submitted_by = df._me() AND n.handler <> ALL (known) LIMIT 100
 $$;
 
 -- Writes transitions that workbench.engine.machine decided; the caller holds the locks of all these runs.
 CREATE OR REPLACE FUNCTION df._checkpoint(runs json, nodes json, attempts json, named json) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     written bigint;
 BEGIN
@@ -157,14 +170,14 @@ END $$;
 -- The values of these names in a run.
 CREATE OR REPLACE FUNCTION df._named(run text, names text[])
 RETURNS TABLE (name text, value text, columns text)
-LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     SELECT v.name, v.value::text, v.columns::text FROM df.values v
     WHERE v.instance_id = run AND v.scope = '' AND v.name = ANY (names) AND v.submitted_by = df._me()
 $$;
 
 -- This node's statement cannot run in a transaction block: committed before it is executed a second time.
 CREATE OR REPLACE FUNCTION df._goes_autocommit(run text, node integer, held uuid) RETURNS boolean
-LANGUAGE sql SET enable_seqscan = off AS $$
+LANGUAGE sql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     UPDATE df.nodes n SET autocommit = true
     WHERE n.instance_id = run AND n.node_id = node AND n.token = held AND n.status = 'running' RETURNING true
 $$;

@@ -127,3 +127,9 @@ LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT (SELECT count(*) FROM df.instances i WHERE i.submitted_by = df._me() AND i.status IN ('pending', 'running')),
            df._live_engines(df._me())
 $$;
+
+-- What a run is made of, to the byte.
+CREATE OR REPLACE FUNCTION df._definition(run text) RETURNS TABLE (graph text, input text, variables text)
+LANGUAGE sql STABLE AS $$
+    SELECT d.graph::text, d.input::text, d.vars::text FROM df.definitions d WHERE d.instance_id = run
+$$;

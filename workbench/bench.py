@@ -1,0 +1,352 @@
+"""`Bench`: one database of runs, and this process's engine for it. Made by `connect`.
+
+Every call works in a cell, in a script and inside a running event loop: the engine has a thread of its own, and people's calls
+go over an ordinary connection. What a call means is in the layers below.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import threading
+import weakref
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from workbench.engine.worker import Engine
+from workbench.errors import StateError, UsageError
+from workbench.graph.build import as_node
+from workbench.graph.handlers import set_namespace
+from workbench.graph.node import Node
+from workbench.graph.validate import validate
+from workbench.graph.values import encode
+from workbench.run import Run
+from workbench.store import monitor, starting, tables
+from workbench.store.database import Database, conninfo, shown
+from workbench.store.migrate import migrate
+
+if TYPE_CHECKING:
+    import pandas
+
+    from workbench.views.runs_view import RunsView
+
+__all__ = ["Bench", "connect"]
+
+Seconds = float | int | timedelta
+
+_benches: weakref.WeakValueDictionary[str, Bench] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def connect(
+    dsn: str | None = None,
+    *,
+    engine: bool = True,
+    home: str | Path | None = None,
+    namespace: str | None = None,
+) -> Bench:
+    """Open the workbench on a database.
+
+    Parameters
+    ----------
+    dsn:
+        A libpq connection string or URL (`postgresql://…`, also `postgresql+psycopg://…`). None takes the environment variable
+        `WORKBENCH_DSN`, else the embedded server, which is started or attached to.
+    engine:
+        False never runs an engine here: for looking only.
+    home:
+        The embedded server's directory; None takes `WORKBENCH_HOME`, else the user's data directory.
+    namespace:
+        Stands for `__main__` in the stored names of handlers; in a notebook its file's stem does, without being told.
+
+    Returns
+    -------
+    Bench
+        The same one for the same target, so that cells can be run again. No engine is started yet.
+
+    Raises
+    ------
+    SchemaError
+        The server has no schema `df` (make it with `migrate(dsn)`), a newer one, or somebody else's.
+    EmbeddedError, DatabaseError
+        The server cannot be started or reached.
+    """
+    if dsn is not None and home is not None:
+        raise UsageError("connect() takes a dsn or a home, not both: home is the embedded server's directory")
+    if namespace is not None:
+        set_namespace(namespace)
+    target = conninfo(dsn) if dsn is not None else starting.target(home)
+    with _lock:
+        bench = _benches.get(target)
+        if bench is None or bench.closed:
+            bench = Bench(target, engine=engine, embedded=starting.is_embedded(dsn))
+            _benches[target] = bench
+    bench._say_what_waits()
+    return bench
+
+
+class Bench:
+    """Starts runs and looks at them. `with connect() as bench:` closes it at the end."""
+
+    def __init__(self, dsn: str, *, engine: bool = True, embedded: bool = False) -> None:
+        if embedded:
+            migrate(dsn)
+        self._database = Database(dsn)
+        self._may_work = engine
+        self._held = False
+        self._engine: Engine | None = None
+        self._news = threading.Condition()
+        self._ended: set[str] = set()
+        self.closed = False
+        with self._database.connection():
+            pass  # refuse here, in connect(), what cannot be used
+        atexit.register(_close, weakref.ref(self))
+
+    # Starting.
+
+    def start(
+        self,
+        graph: Node | str,
+        *,
+        input: Any = None,
+        label: str | None = None,
+        vars: Mapping[str, str] | None = None,
+        max_attempts: int = 1,
+        max_backoff: Seconds | str = 16,
+        on_failure: str = "fail",
+        database: str | None = None,
+        idempotency_key: str | None = None,
+        on_conflict: str = "return",
+        connection: psycopg.Connection[Any] | None = None,
+    ) -> Run:
+        """Start a run of a graph.
+
+        Parameters
+        ----------
+        graph:
+            A graph, or SQL text for a single step.
+        input:
+            Any JSON value; steps see it by the name `input` (`$input.day`).
+        label:
+            Free text to find the run by.
+        vars:
+            Variables for `{name}` in steps, over those stored with `df.setvar`.
+        max_attempts:
+            Tries of a failing step, the first included.
+        max_backoff:
+            Upper bound of the wait between tries, in seconds, as a timedelta or as Postgres writes intervals ("10 minutes").
+        on_failure:
+            `fail`, or `continue` with the next iteration of an enclosing loop.
+        database:
+            Where SQL steps run, when not in the workbench's own database.
+        idempotency_key, on_conflict:
+            The same key, graph and input again return the run that is there (`return`), or cancel it and start anew (`replace`).
+        connection:
+            Start inside this connection's transaction: the run exists when, and only when, that commits.
+
+        Raises
+        ------
+        GraphError, ValueRefused, UsageError
+            The graph, the input or an argument was refused; nothing was stored.
+        """
+        node = as_node(graph)
+        validate(node)
+        call = starting.Start(
+            graph=node.to_json(),
+            label=label,
+            database=database,
+            max_attempts=max_attempts,
+            max_backoff=max_backoff,
+            on_failure=on_failure,
+            idempotency_key=idempotency_key,
+            on_conflict=on_conflict,
+            input=encode(input, "input"),
+            variables=_variables(vars),
+        )
+        if connection is not None:
+            return self._run(starting.start(connection, call))
+        self._check_open()
+        with self._database.connection() as conn:
+            run = self._run(starting.start(conn, call))
+        self.work_unless_held()
+        if self._engine is not None:
+            self._engine.wake()
+        return run
+
+    def get(self, run: str | Run) -> Run:
+        """The run with this id, or with the only id that begins so.
+
+        Raises
+        ------
+        NotFound
+            There is none, or several.
+        """
+        if isinstance(run, Run):
+            return run
+        with self._database.connection() as conn:
+            return self._run(monitor.resolve_prefix(conn, run))
+
+    def _run(self, run_id: str) -> Run:
+        return Run(run_id, self._database, self)
+
+    def runs(
+        self,
+        status: str | None = None,
+        *,
+        label: str | None = None,
+        since: datetime | timedelta | None = None,
+        limit: int = 100,
+    ) -> RunsView:
+        """Runs of this role, newest first.
+
+        Parameters
+        ----------
+        status, label:
+            Only those with this status or label.
+        since:
+            Only those created since then, or within the last timedelta.
+        limit:
+            At most so many.
+
+        Returns
+        -------
+        RunsView
+            Shows itself as a table; `.df` is the DataFrame behind it, index `run_id`.
+        """
+        from workbench.views.runs_view import RunsView
+
+        with self._database.connection() as conn:
+            return RunsView(monitor.list_runs(conn, status, label, since, limit))
+
+    # The engine.
+
+    def work(self) -> Bench:
+        """Run this process's engine, also after `hold`."""
+        self._check_open()
+        if not self._may_work:
+            raise StateError(
+                "this bench was opened with engine=False: it only looks. Open another process's, or connect(…) in a new one."
+            )
+        self._held = False
+        self.work_unless_held()
+        return self
+
+    def hold(self) -> Bench:
+        """Stop this process's engine: claims go back, and nothing starts it again but `work`."""
+        self._held = True
+        self._stop_engine()
+        return self
+
+    def work_unless_held(self) -> None:
+        """Have an engine running here, unless held or looking only."""
+        if self._held or not self._may_work or self.closed:
+            return
+        with _lock:
+            if self._engine is None or not self._engine.alive:
+                engine = Engine(self._database.dsn)
+                engine.on_finished(self._heard)
+                engine.start()
+                self._engine = engine
+
+    def _stop_engine(self) -> None:
+        with _lock:
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.stop()
+
+    def _heard(self, run_id: str) -> None:
+        """The engine ended a run; called on its thread."""
+        with self._news:
+            self._ended.add(run_id)
+            self._news.notify_all()
+
+    def wait_for_news(self, run_id: str, timeout: float) -> None:
+        """Return when the engine here has ended this run, or after `timeout` seconds."""
+        with self._news:
+            self._news.wait_for(lambda: run_id in self._ended, timeout)
+            self._ended.discard(run_id)
+
+    # The database as a database.
+
+    def query(self, sql: str, parameters: Any = None) -> pandas.DataFrame:
+        """Rows of a query as a DataFrame; `%s` placeholders take `parameters`.
+
+        Raises
+        ------
+        psycopg.Error
+            The statement failed.
+        """
+        with self._database.connection() as conn:
+            return tables.query(conn, sql, parameters)
+
+    def load(self, frame: pandas.DataFrame, table: str, *, replace: bool = False) -> int:
+        """Make a table of a DataFrame: columns by their dtypes, the index left out.
+
+        Parameters
+        ----------
+        table:
+            `name` or `schema.name`.
+        replace:
+            Drop a table of that name first; else it must not exist.
+
+        Returns
+        -------
+        int
+            Rows written.
+
+        Raises
+        ------
+        UsageError
+            The table exists, or the frame has no columns or doubly named ones.
+        """
+        with self._database.connection() as conn:
+            return tables.load(conn, frame, table, replace=replace)
+
+    # The end.
+
+    def close(self) -> None:
+        """Stop the engine, giving its claims back, and close the connection. Runs stay where they are."""
+        self.closed = True
+        self._stop_engine()
+        self._database.close()
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise StateError("this bench is closed: call workbench.connect() again")
+
+    def _say_what_waits(self) -> None:
+        with self._database.connection() as conn:
+            runs, engines = monitor.unfinished(conn)
+        if runs and not engines:
+            print(f"{runs} {'run' if runs == 1 else 'runs'} unfinished, no engine alive: bench.work()")  # noqa: T201
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "working" if self._engine else "held" if self._held else "no engine started"
+        return f"<Bench {shown(self._database.dsn)}, {state}>"
+
+
+def _variables(given: Mapping[str, str] | None) -> str:
+    for name, value in (given or {}).items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise UsageError(f"vars[{name!r}] is a {type(value).__name__}: variables are text, e.g. str({value!r})")
+    return json.dumps(dict(given or {}), ensure_ascii=False)
+
+
+def _close(bench: weakref.ref[Bench]) -> None:
+    if (open_bench := bench()) is not None and not open_bench.closed:
+        open_bench.close()
+
+

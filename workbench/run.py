@@ -1,0 +1,288 @@
+"""`Run`: the handle of one run, as `bench.start` and `bench.get` return it.
+
+It holds an id and asks the database for everything else, so that it shows the truth however old it is. It follows
+`concurrent.futures.Future` where that has a word for something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import psycopg
+
+from workbench.errors import NotFound, RunCancelled, RunFailed, StateError, UsageError
+from workbench.graph.codec import loads
+from workbench.graph.node import Node
+from workbench.graph.values import decode
+from workbench.store import monitor
+from workbench.store.database import Database
+from workbench.store.records import AttemptRow, Error, NodeRow, RunRow
+
+if TYPE_CHECKING:
+    import pandas
+
+    from workbench.views.run_view import RunView
+
+__all__ = ["NodeResult", "Run"]
+
+_FINISHED = ("completed", "failed", "cancelled")
+_POLL = (0.01, 0.25)  # seconds between looks at a run that another engine executes: from, to
+
+
+class Waiter(Protocol):
+    """What a run needs of its bench: to have runs executed, and to be told when one may have ended."""
+
+    def work_unless_held(self) -> None: ...
+
+    def wait_for_news(self, run_id: str, timeout: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """The value of one node of a run.
+
+    Attributes
+    ----------
+    value:
+        The JSON value; a SQL step's is `{"rows": [...], "row_count": n}`.
+    columns:
+        Name and PostgreSQL type of each column of a SQL result, in select-list order; None for other values.
+    """
+
+    value: Any
+    columns: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def df(self) -> pandas.DataFrame:
+        """The rows as a DataFrame with the dtypes that `pandas.read_sql` would give."""
+        return self.frame()
+
+    def frame(self, *, decimal: bool = False) -> pandas.DataFrame:
+        """`df`; with `decimal`, numeric columns hold exact `Decimal` objects instead of float64."""
+        from workbench.frames import frame
+
+        return frame(self.value, self.columns, decimal=decimal)
+
+
+class Run:
+    """One execution of a graph. As a cell's last line it shows itself; `await run` gives its result."""
+
+    def __init__(self, run_id: str, database: Database, waiter: Waiter) -> None:
+        self.id = run_id
+        self._database = database
+        self._waiter = waiter
+
+    # How it stands.
+
+    def _row(self) -> RunRow:
+        with self._database.connection() as conn:
+            return monitor.run_row(conn, self.id)
+
+    @property
+    def status(self) -> str:
+        """`pending`, `running`, `completed`, `failed` or `cancelled`."""
+        return self._row().status
+
+    @property
+    def label(self) -> str | None:
+        return self._row().label
+
+    @property
+    def error(self) -> Error | None:
+        """Of a failed run the error that decided it, as plain data; of a cancelled one the reason."""
+        return self._row().error
+
+    def done(self) -> bool:
+        """Whether the run has ended, in whatever way."""
+        return self.status in _FINISHED
+
+    @property
+    def definition(self) -> Node:
+        """The graph that the run executes."""
+        with self._database.connection() as conn:
+            return loads(monitor.definition(conn, self.id).graph)
+
+    @property
+    def input(self) -> Any:
+        """The run's input, as later steps see it by the name `input`."""
+        with self._database.connection() as conn:
+            return decode(monitor.definition(conn, self.id).input)
+
+    @property
+    def nodes(self) -> list[NodeRow]:
+        """All nodes in pre-order, with status, attempts, times and a preview of the result."""
+        with self._database.connection() as conn:
+            return monitor.run_nodes(conn, self.id)
+
+    @property
+    def attempts(self) -> list[AttemptRow]:
+        """All ended attempts, in the order in which they ended."""
+        with self._database.connection() as conn:
+            return monitor.run_attempts(conn, self.id)
+
+    @property
+    def failure(self) -> AttemptRow | None:
+        """The attempt that decided the run's failure; None unless the run failed."""
+        row = self._row()
+        if row.status != "failed" or row.error is None:
+            return None
+        node = row.error.get("node")
+        ended = [a for a in self.attempts if a.node_id == node and a.outcome in ("failed", "worker_lost")]
+        return ended[-1] if ended else None
+
+    def node(self, name: str | int) -> NodeRow:
+        """A node by its name or its number in pre-order (`"staged"`, `3`, `"#3"`).
+
+        Raises
+        ------
+        NotFound
+            No node of this run is called so; the text lists the names.
+        """
+        nodes = self.nodes
+        number = name if isinstance(name, int) else int(name[1:]) if name[:1] == "#" and name[1:].isdigit() else None
+        for node in nodes:
+            if node.node_id == number or (number is None and node.result_name == name):
+                return node
+        names = ", ".join(sorted({n.result_name for n in nodes if n.result_name})) or "none is named"
+        raise NotFound(f"run {self.id} has no node {name!r}; its names: {names}; its numbers: #0 to #{len(nodes) - 1}")
+
+    def __getitem__(self, name: str | int) -> NodeResult:
+        """The result of a node, by its name or number: `run["staged"].df`.
+
+        Raises
+        ------
+        NotFound
+            There is no such node.
+        StateError
+            It has no result (yet).
+        """
+        node = self.node(name)
+        with self._database.connection() as conn:
+            result = monitor.node_result(conn, self.id, node.node_id)
+        if result.json is None:
+            raise StateError(
+                f"node {name!r} of run {self.id} is {result.status} and has no result; run.wait() waits for the run to end"
+            )
+        return NodeResult(decode(result.json), result.columns)
+
+    # Waiting.
+
+    def wait(self, timeout: float | None = None) -> Run:
+        """Wait until the run has ended, in whatever way; interrupting stops the waiting only.
+
+        Parameters
+        ----------
+        timeout:
+            Seconds; None waits for as long as it takes.
+
+        Raises
+        ------
+        TimeoutError
+            The run goes on; the text says what it is doing.
+        """
+        self._waiter.work_unless_held()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = _POLL[0]
+        while not self.done():
+            if deadline is not None and (pause := min(pause, deadline - time.monotonic())) <= 0:
+                raise TimeoutError(
+                    f"run {self.id} is still {self.status} after {timeout:g} s; it goes on. Look at it: bench.get({self.id!r})"
+                )
+            self._waiter.wait_for_news(self.id, pause)
+            pause = min(pause * 1.5, _POLL[1])
+        return self
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait, then return the run's value: that of its last step.
+
+        Raises
+        ------
+        RunFailed, RunCancelled
+            It did not complete.
+        TimeoutError
+            It did not end within `timeout` seconds.
+        """
+        if raised := self.exception(timeout):
+            raise raised
+        with self._database.connection() as conn:
+            return decode(monitor.node_result(conn, self.id, 0).json or "null")
+
+    def exception(self, timeout: float | None = None) -> RunFailed | RunCancelled | None:
+        """Wait, then return what `result` would raise; None when the run completed."""
+        row = self.wait(timeout)._row()
+        if row.status == "failed":
+            return RunFailed(self._failure_text(row))
+        if row.status == "cancelled":
+            reason = (row.error or {}).get("message")
+            return RunCancelled(f"run {self.id} was cancelled: {reason}. bench.start(run.definition) starts its graph anew.")
+        return None
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.to_thread(self.result).__await__()
+
+    def _failure_text(self, row: RunRow) -> str:
+        error = dict(row.error or {})
+        step = f"step {self._step_name(error.get('node'))}"
+        attempt = f", attempt {error['attempt']} of {row.max_attempts}" if "attempt" in error else ""
+        state = f" [{error['sqlstate']}]" if error.get("sqlstate") else ""
+        return (
+            f"run {self.id} failed at {step}{attempt}: {error.get('type')}{state}: {error.get('message')}. "
+            "Next: run.failure has the whole error, run.attempts every try."
+        )
+
+    def _step_name(self, number: int | None) -> str:
+        for node in self.nodes:
+            if node.node_id == number:
+                return f"{node.result_name!r} (#{number})" if node.result_name else f"#{number} ({node.node_type})"
+        return f"#{number}"
+
+    # Acting.
+
+    def cancel(self, reason: str = "Cancelled by user") -> bool:
+        """Cancel the run: at once, also when no engine is alive. A running SQL step is rolled back.
+
+        Returns
+        -------
+        bool
+            True when the run is now cancelled (also when it was before), False when it had ended otherwise.
+        """
+        if "\x00" in reason:
+            raise UsageError("the reason contains NUL (\\x00), which Postgres cannot store: nothing was cancelled")
+        with self._database.connection() as conn:
+            try:
+                conn.execute("SELECT df.cancel(%s, %s)", (self.id, reason))
+            except psycopg.errors.ObjectNotInPrerequisiteState:
+                return False
+            except psycopg.errors.NoData as missing:
+                raise NotFound(str(missing.diag.message_primary)) from None
+        return True
+
+    # Looking.
+
+    def view(self) -> RunView:
+        """The run's picture as of now: header, steps, result or error."""
+        from workbench.views.run_view import RunView
+
+        with self._database.connection() as conn:
+            return RunView(monitor.run_row(conn, self.id), monitor.run_nodes(conn, self.id))
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Run {self.id} {self.status}>"
+        except Exception:  # noqa: BLE001 - a repr that raises hides what it should show
+            return f"<Run {self.id}>"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return self.view()._repr_mimebundle_(include, exclude)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and other.id == self.id and other._database.dsn == self._database.dsn
+
+    def __hash__(self) -> int:
+        return hash((self.id, self._database.dsn))

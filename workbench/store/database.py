@@ -1,0 +1,102 @@
+"""An ordinary connection to the workbench's database for everything people do; the engine has sessions of its own.
+
+One psycopg connection, made when first needed and again when it was lost; usable from any thread. Which database a DSN means is
+decided here too, and passwords are kept out of sight here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from workbench.errors import DatabaseError, UsageError
+from workbench.store.migrate import check
+
+__all__ = ["Database", "conninfo", "shown"]
+
+
+def conninfo(dsn: str) -> str:
+    """A libpq connection string from whatever names a database: a libpq string, a URL, or SQLAlchemy's kind of URL.
+
+    Raises
+    ------
+    UsageError
+        It is neither.
+    """
+    scheme, separator, rest = dsn.partition("://")
+    if separator and scheme.startswith(("postgresql+", "postgres+")):
+        dsn = f"postgresql://{rest}"
+    try:
+        return make_conninfo(dsn)
+    except psycopg.ProgrammingError as wrong:
+        raise UsageError(
+            f"cannot read the DSN: {str(wrong).strip()}. Pass a URL like postgresql://user@host:5432/name, or 'host=… dbname=…'."
+        ) from None
+
+
+def shown(dsn: str) -> str:
+    """Where a DSN leads, without its password."""
+    fields = conninfo_to_dict(dsn)
+    host = str(fields.get("host") or "")
+    name = fields.get("dbname") or fields.get("user") or "postgres"
+    if not host or host.startswith("/"):
+        return f"{name} on this machine"
+    return f"{name} on {host}" + (f":{fields['port']}" if fields.get("port") else "")
+
+
+class Database:
+    """The database of one bench."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._connection: psycopg.Connection[Any] | None = None
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<Database {shown(self.dsn)}>"
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """The connection, for one thread at a time, in autocommit.
+
+        Raises
+        ------
+        DatabaseError
+            The server cannot be reached.
+        SchemaError
+            It holds no schema `df`, or not the one that this package knows.
+        """
+        with self._lock:
+            try:
+                yield self._live()
+            except psycopg.OperationalError as lost:
+                if self._connection is not None and not self._connection.broken:
+                    raise
+                raise DatabaseError(
+                    f"the database ({shown(self.dsn)}) is away: {str(lost).strip()}. Nothing is lost; call again when it is back."
+                ) from lost
+
+    def _live(self) -> psycopg.Connection[Any]:
+        if self._connection is not None:
+            try:
+                self._connection.execute("SELECT")  # a restarted server shows itself here and not in the caller's statement
+            except psycopg.OperationalError:
+                self._connection.close()
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(
+                self.dsn, autocommit=True, application_name=f"workbench {os.getpid()}", connect_timeout=30
+            )
+            check(self._connection)
+        return self._connection
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
