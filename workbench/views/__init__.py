@@ -1,0 +1,1 @@
+"""What people look at: views over plain data. No SQL, no engine."""

@@ -1,0 +1,135 @@
+"""What a step's row opens to: the whole statement or input, its error, its attempts, its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.store.records import AttemptRow, Error, NodeRow
+from workbench.views import preview
+from workbench.views.markup import EMPTY, Safe, join, tag
+from workbench.views.status import badge
+from workbench.views.titles import config
+from workbench.views.words import duration, moment, one_line, shorten
+
+__all__ = ["detail", "error_block", "error_line", "error_text"]
+
+_LOOKS = {"worker_lost": ("retrying", "worker lost")}
+_SOURCES = {
+    "backoff": "backoff",
+    "retry_after": "RetryAfter",
+    "http_retry_after": "Retry-After of the response",
+    "worker_lost": "its worker was lost",
+}
+_ATTEMPTS = 50  # shown, the last ones
+
+
+def detail(node: NodeRow, attempts: Sequence[AttemptRow]) -> Safe:
+    """Return what a step opens to; empty when the row says it all."""
+    parts = [
+        _part(_source_caption(node), _source(node)),
+        _part("error", error_block(node.error)) if node.error else None,
+        _part("attempts", _attempts(attempts)) if _tells(attempts) else None,
+        _part("result", preview.value(node)) if node.result_preview is not None else None,
+    ]
+    shown = join(parts)
+    return tag("div", shown, class_="wb-detail") if shown else EMPTY
+
+
+def error_text(error: Error) -> str:
+    """Return an error's message with its SQLSTATE."""
+    message = str(error.get("message") or error.get("type") or "failed without a message")
+    return f"{message} ({error['sqlstate']})" if error.get("sqlstate") else message
+
+
+def error_line(node: NodeRow) -> str | None:
+    """Return a node's error in one line; composites repeat that of a node below and say nothing."""
+    if not node.error or node.result_node is not None:
+        return None
+    return shorten(one_line(error_text(node.error)), 200)
+
+
+def error_block(error: Error) -> Safe:
+    """Return an error with all that is known about it; the traceback behind a click."""
+    lines = [
+        error_text(error) if not error.get("type") else f"{error['type']}: {error_text(error)}"
+    ]
+    lines += [
+        f"{key.upper()}: {error[key]}" for key in ("detail", "hint", "position") if error.get(key)
+    ]
+    trace = error.get("traceback")
+    text = trace if isinstance(trace, str) else "".join(map(str, trace or ()))
+    return join(
+        tag("pre", "\n".join(lines), class_="wb-block wb-bad"),
+        tag(
+            "details",
+            tag("summary", "traceback", class_="wb-link"),
+            tag("pre", text, class_="wb-block"),
+        )
+        if text
+        else None,
+    )
+
+
+def _part(caption: str, content: Safe | None) -> Safe | None:
+    if not content:
+        return None
+    return tag("div", tag("div", caption, class_="wb-cap"), content)
+
+
+def _source_caption(node: NodeRow) -> str:
+    if node.node_type == "PYTHON":
+        return f"input of {node.handler or '?'}"
+    return "statement" if node.node_type == "SQL" else "settings"
+
+
+def _source(node: NodeRow) -> Safe | None:
+    if not node.query:
+        return None
+    if node.node_type == "SQL":
+        return tag("pre", shorten(node.query.strip(), 8000), class_="wb-block")
+    shown: Any = config(node)
+    if node.node_type == "PYTHON":
+        shown = shown.get("input")
+    elif not shown:
+        return None
+    return preview.json_block(shown)
+
+
+def _tells(attempts: Sequence[AttemptRow]) -> bool:
+    return len(attempts) > 1 or any(a.outcome != "completed" for a in attempts)
+
+
+def _attempts(attempts: Sequence[AttemptRow]) -> Safe:
+    head = tag(
+        "tr", [tag("th", name) for name in ("attempt", "outcome", "started", "took", "then")]
+    )
+    body = [_attempt(attempt) for attempt in attempts[-_ATTEMPTS:]]
+    table = tag("table", tag("thead", head), tag("tbody", body), class_="wb-wide")
+    return tag("div", table, class_="wb-scroll wb-full", tabindex="0")
+
+
+def _attempt(attempt: AttemptRow) -> Safe:
+    look, word = _LOOKS.get(attempt.outcome, (attempt.outcome, attempt.outcome))
+    took = (
+        ""
+        if attempt.started_at is None
+        else duration((attempt.finished_at - attempt.started_at).total_seconds())
+    )
+    where = f"engine {attempt.engine_id} on {attempt.host}" if attempt.host else None
+    return tag(
+        "tr",
+        tag("td", attempt.attempt),
+        tag("td", badge(look, word), title=where),
+        tag("td", moment(attempt.started_at) if attempt.started_at else ""),
+        tag("td", took),
+        tag("td", _then(attempt), class_="wb-grow", title=_then(attempt)),
+    )
+
+
+def _then(attempt: AttemptRow) -> str:
+    said = [] if attempt.error is None else [shorten(one_line(error_text(attempt.error)), 200)]
+    if attempt.delay is not None:
+        source = _SOURCES.get(attempt.delay_source or "", attempt.delay_source)
+        said.insert(0, f"again after {duration(attempt.delay)} ({source})")
+    return " · ".join(said)
