@@ -6,8 +6,9 @@
     run = bench.start(wb.sql("SELECT 41 AS n").named("x") >> wb.sql("SELECT $x + 1 AS answer"))
     run.result()
 
-`connect` opens a database of runs (an embedded Postgres by default); `sql`, `py`, `seq`, `ref` build graphs; `bench.start`
-gives a `Run`, which shows itself, waits, cancels, and keeps every attempt.
+`connect` opens a database of runs (an embedded Postgres by default); `sql`, `py`, `seq`, `ref`
+build graphs; `bench.start` gives a `Run`, which shows itself, waits, cancels, and keeps every
+attempt.
 """
 
 from __future__ import annotations
@@ -60,11 +61,15 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when first used: `workbench.__version__` needs no database driver."""
+    """Public names are imported when first used: `workbench.__version__` needs no database
+    driver.
+    """
     from importlib import import_module
 
     if name not in _HOMES:
-        raise AttributeError(f"module 'workbench' has no attribute {name!r}; it has: {', '.join(__all__)}")
+        raise AttributeError(
+            f"module 'workbench' has no attribute {name!r}; it has: {', '.join(__all__)}"
+        )
     home = import_module(_HOMES[name])
     value = home if name == "errors" else getattr(home, name)
     globals()[name] = value

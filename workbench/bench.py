@@ -1,7 +1,8 @@
 """`Bench`: one database of runs, and this process's engine for it. Made by `connect`.
 
-Every call works in a cell, in a script and inside a running event loop: the engine has a thread of its own, and people's calls
-go over an ordinary connection. What a call means is in the layers below.
+Every call works in a cell, in a script and inside a running event loop: the engine has a thread of
+its own, and people's calls go over an ordinary connection. What a call means is in the layers
+below.
 """
 
 from __future__ import annotations
@@ -55,14 +56,17 @@ def connect(
     Parameters
     ----------
     dsn:
-        A libpq connection string or URL (`postgresql://…`, also `postgresql+psycopg://…`). None takes the environment variable
-        `WORKBENCH_DSN`, else the embedded server, which is started or attached to.
+        A libpq connection string or URL (`postgresql://…`, also `postgresql+psycopg://…`). None
+        takes the environment variable `WORKBENCH_DSN`, else the embedded server, which is started
+        or attached to.
     engine:
         False never runs an engine here: for looking only.
     home:
-        The embedded server's directory; None takes `WORKBENCH_HOME`, else the user's data directory.
+        The embedded server's directory; None takes `WORKBENCH_HOME`, else the user's data
+        directory.
     namespace:
-        Stands for `__main__` in the stored names of handlers; in a notebook its file's stem does, without being told.
+        Stands for `__main__` in the stored names of handlers; in a notebook its file's stem does,
+        without being told.
 
     Returns
     -------
@@ -72,12 +76,15 @@ def connect(
     Raises
     ------
     SchemaError
-        The server has no schema `df` (make it with `migrate(dsn)`), a newer one, or somebody else's.
+        The server has no schema `df` (make it with `migrate(dsn)`), a newer one, or somebody
+        else's.
     EmbeddedError, DatabaseError
         The server cannot be started or reached.
     """
     if dsn is not None and home is not None:
-        raise UsageError("connect() takes a dsn or a home, not both: home is the embedded server's directory")
+        raise UsageError(
+            "connect() takes a dsn or a home, not both: home is the embedded server's directory"
+        )
     if namespace is not None:
         set_namespace(namespace)
     target = conninfo(dsn) if dsn is not None else starting.target(home)
@@ -139,15 +146,18 @@ class Bench:
         max_attempts:
             Tries of a failing step, the first included.
         max_backoff:
-            Upper bound of the wait between tries, in seconds, as a timedelta or as Postgres writes intervals ("10 minutes").
+            Upper bound of the wait between tries, in seconds, as a timedelta or as Postgres writes
+            intervals ("10 minutes").
         on_failure:
             `fail`, or `continue` with the next iteration of an enclosing loop.
         database:
             Where SQL steps run, when not in the workbench's own database.
         idempotency_key, on_conflict:
-            The same key, graph and input again return the run that is there (`return`), or cancel it and start anew (`replace`).
+            The same key, graph and input again return the run that is there (`return`), or cancel
+            it and start anew (`replace`).
         connection:
-            Start inside this connection's transaction: the run exists when, and only when, that commits.
+            Start inside this connection's transaction: the run exists when, and only when, that
+            commits.
 
         Raises
         ------
@@ -310,7 +320,9 @@ class Bench:
     # The end.
 
     def close(self) -> None:
-        """Stop the engine, giving its claims back, and close the connection. Runs stay where they are."""
+        """Stop the engine, giving its claims back, and close the connection. Runs stay where they
+        are.
+        """
         self.closed = True
         self._stop_engine()
         self._database.close()
@@ -319,7 +331,10 @@ class Bench:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -331,22 +346,32 @@ class Bench:
         with self._database.connection() as conn:
             runs, engines = monitor.unfinished(conn)
         if runs and not engines:
-            print(f"{runs} {'run' if runs == 1 else 'runs'} unfinished, no engine alive: bench.work()")  # noqa: T201
+            print(
+                f"{runs} {'run' if runs == 1 else 'runs'} unfinished, no engine alive: bench.work()"
+            )
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else "working" if self._engine else "held" if self._held else "no engine started"
+        state = (
+            "closed"
+            if self.closed
+            else "working"
+            if self._engine
+            else "held"
+            if self._held
+            else "no engine started"
+        )
         return f"<Bench {shown(self._database.dsn)}, {state}>"
 
 
 def _variables(given: Mapping[str, str] | None) -> str:
     for name, value in (given or {}).items():
         if not (isinstance(name, str) and isinstance(value, str)):
-            raise UsageError(f"vars[{name!r}] is a {type(value).__name__}: variables are text, e.g. str({value!r})")
+            raise UsageError(
+                f"vars[{name!r}] is a {type(value).__name__}: variables are text, e.g. str({value!r})"
+            )
     return json.dumps(dict(given or {}), ensure_ascii=False)
 
 
 def _close(bench: weakref.ref[Bench]) -> None:
     if (open_bench := bench()) is not None and not open_bench.closed:
         open_bench.close()
-
-

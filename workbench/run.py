@@ -1,7 +1,7 @@
 """`Run`: the handle of one run, as `bench.start` and `bench.get` return it.
 
-It holds an id and asks the database for everything else, so that it shows the truth however old it is. It follows
-`concurrent.futures.Future` where that has a word for something.
+It holds an id and asks the database for everything else, so that it shows the truth however old it
+is. It follows `concurrent.futures.Future` where that has a word for something.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _POLL = (0.01, 0.25)  # seconds between looks at a run that another engine execu
 
 
 class Waiter(Protocol):
-    """What a run needs of its bench: to have runs executed, and to be told when one may have ended."""
+    """What a run needs of its bench: to have runs executed, and to be told when one may have
+    ended.
+    """
 
     def work_unless_held(self) -> None: ...
 
@@ -50,7 +52,8 @@ class NodeResult:
     value:
         The JSON value; a SQL step's is `{"rows": [...], "row_count": n}`.
     columns:
-        Name and PostgreSQL type of each column of a SQL result, in select-list order; None for other values.
+        Name and PostgreSQL type of each column of a SQL result, in select-list order; None for
+        other values.
     """
 
     value: Any
@@ -69,7 +72,9 @@ class NodeResult:
 
 
 class Run:
-    """One execution of a graph. As a cell's last line it shows itself; `await run` gives its result."""
+    """One execution of a graph. As a cell's last line it shows itself; `await run` gives its
+    result.
+    """
 
     def __init__(self, run_id: str, database: Database, waiter: Waiter) -> None:
         self.id = run_id
@@ -93,7 +98,9 @@ class Run:
 
     @property
     def error(self) -> Error | None:
-        """Of a failed run the error that decided it, as plain data; of a cancelled one the reason."""
+        """Of a failed run the error that decided it, as plain data; of a cancelled one the
+        reason.
+        """
         return self._row().error
 
     def done(self) -> bool:
@@ -131,7 +138,9 @@ class Run:
         if row.status != "failed" or row.error is None:
             return None
         node = row.error.get("node")
-        ended = [a for a in self.attempts if a.node_id == node and a.outcome in ("failed", "worker_lost")]
+        ended = [
+            a for a in self.attempts if a.node_id == node and a.outcome in ("failed", "worker_lost")
+        ]
         return ended[-1] if ended else None
 
     def node(self, name: str | int) -> NodeRow:
@@ -143,12 +152,22 @@ class Run:
             No node of this run is called so; the text lists the names.
         """
         nodes = self.nodes
-        number = name if isinstance(name, int) else int(name[1:]) if name[:1] == "#" and name[1:].isdigit() else None
+        number = (
+            name
+            if isinstance(name, int)
+            else int(name[1:])
+            if name[:1] == "#" and name[1:].isdigit()
+            else None
+        )
         for node in nodes:
             if node.node_id == number or (number is None and node.result_name == name):
                 return node
-        names = ", ".join(sorted({n.result_name for n in nodes if n.result_name})) or "none is named"
-        raise NotFound(f"run {self.id} has no node {name!r}; its names: {names}; its numbers: #0 to #{len(nodes) - 1}")
+        names = (
+            ", ".join(sorted({n.result_name for n in nodes if n.result_name})) or "none is named"
+        )
+        raise NotFound(
+            f"run {self.id} has no node {name!r}; its names: {names}; its numbers: #0 to #{len(nodes) - 1}"
+        )
 
     def __getitem__(self, name: str | int) -> NodeResult:
         """The result of a node, by its name or number: `run["staged"].df`.
@@ -218,7 +237,9 @@ class Run:
             return RunFailed(self._failure_text(row))
         if row.status == "cancelled":
             reason = (row.error or {}).get("message")
-            return RunCancelled(f"run {self.id} was cancelled: {reason}. bench.start(run.definition) starts its graph anew.")
+            return RunCancelled(
+                f"run {self.id} was cancelled: {reason}. bench.start(run.definition) starts its graph anew."
+            )
         return None
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -227,7 +248,9 @@ class Run:
     def _failure_text(self, row: RunRow) -> str:
         error = dict(row.error or {})
         step = f"step {self._step_name(error.get('node'))}"
-        attempt = f", attempt {error['attempt']} of {row.max_attempts}" if "attempt" in error else ""
+        attempt = (
+            f", attempt {error['attempt']} of {row.max_attempts}" if "attempt" in error else ""
+        )
         state = f" [{error['sqlstate']}]" if error.get("sqlstate") else ""
         return (
             f"run {self.id} failed at {step}{attempt}: {error.get('type')}{state}: {error.get('message')}. "
@@ -237,7 +260,11 @@ class Run:
     def _step_name(self, number: int | None) -> str:
         for node in self.nodes:
             if node.node_id == number:
-                return f"{node.result_name!r} (#{number})" if node.result_name else f"#{number} ({node.node_type})"
+                return (
+                    f"{node.result_name!r} (#{number})"
+                    if node.result_name
+                    else f"#{number} ({node.node_type})"
+                )
         return f"#{number}"
 
     # Acting.
@@ -248,10 +275,13 @@ class Run:
         Returns
         -------
         bool
-            True when the run is now cancelled (also when it was before), False when it had ended otherwise.
+            True when the run is now cancelled (also when it was before), False when it had ended
+            otherwise.
         """
         if "\x00" in reason:
-            raise UsageError("the reason contains NUL (\\x00), which Postgres cannot store: nothing was cancelled")
+            raise UsageError(
+                "the reason contains NUL (\\x00), which Postgres cannot store: nothing was cancelled"
+            )
         with self._database.connection() as conn:
             try:
                 conn.execute("SELECT df.cancel(%s, %s)", (self.id, reason))
@@ -273,7 +303,7 @@ class Run:
     def __repr__(self) -> str:
         try:
             return f"<Run {self.id} {self.status}>"
-        except Exception:  # noqa: BLE001 - a repr that raises hides what it should show
+        except Exception:
             return f"<Run {self.id}>"
 
     def _repr_mimebundle_(
@@ -282,7 +312,11 @@ class Run:
         return self.view()._repr_mimebundle_(include, exclude)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Run) and other.id == self.id and other._database.dsn == self._database.dsn
+        return (
+            isinstance(other, Run)
+            and other.id == self.id
+            and other._database.dsn == self._database.dsn
+        )
 
     def __hash__(self) -> int:
         return hash((self.id, self._database.dsn))

@@ -1,1 +1,3 @@
-"""Advancing runs: `machine.py` decides, `worker.py` does; everything durable goes through `workbench.store`."""
+"""Advancing runs: `machine.py` decides, `worker.py` does; everything durable goes through
+`workbench.store`.
+"""

@@ -37,7 +37,9 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the result is not wanted any more: the run was cancelled or has failed. Long handlers should look and return."""
+        """Whether the result is not wanted any more: the run was cancelled or has failed. Long
+        handlers should look and return.
+        """
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
@@ -45,5 +47,7 @@ class Context:
         self._cancelled.set()
 
     def connect(self) -> psycopg.Connection:
-        """A new connection to the workbench's database, in autocommit; close it, or use it in a `with` block."""
+        """A new connection to the workbench's database, in autocommit; close it, or use it in a
+        `with` block.
+        """
         return psycopg.connect(self.dsn, autocommit=True)

@@ -1,4 +1,5 @@
-"""An engine's copies of runs: made from database rows, brought up to date by the rows that changed since.
+"""An engine's copies of runs: made from database rows, brought up to date by the rows that changed
+since.
 
 Plans are shared by all runs of equal graphs. Nothing here decides or talks to the database.
 """
@@ -20,7 +21,9 @@ _plan = lru_cache(maxsize=512)(Plan.parse)
 
 
 class Copies:
-    """The runs an engine holds in memory, by id. A copy lives as long as the engine executes a leaf of its run."""
+    """The runs an engine holds in memory, by id. A copy lives as long as the engine executes a leaf
+    of its run.
+    """
 
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}

@@ -1,7 +1,8 @@
-"""What every part of an engine shares: who it is, its copies and claims, and the way from an event to executing leaves.
+"""What every part of an engine shares: who it is, its copies and claims, and the way from an event
+to executing leaves.
 
-`settle` asks the decider and takes what became ready within the ceiling; `committed` puts it into effect once the database
-has it. Between the two lies a transaction, which is the caller's.
+`settle` asks the decider and takes what became ready within the ceiling; `committed` puts it into
+effect once the database has it. Between the two lies a transaction, which is the caller's.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ __all__ = ["Core", "Settled"]
 
 log = logging.getLogger("workbench")
 
-#: Named values above this many characters are not kept in a run's copy; the next step that needs one loads it.
+#: Named values above this many characters are not kept in a run's copy; the next step that needs
+#: one loads it.
 CACHED_VALUE = 1_000_000
 
 
 @dataclass
 class Settled:
-    """A decision about a run, the claim that ends with it, and the leaves that this engine takes with the same commit."""
+    """A decision about a run, the claim that ends with it, and the leaves that this engine takes
+    with the same commit.
+    """
 
     run: Run
     decision: Decision
@@ -109,4 +113,6 @@ class Core:
 
 def named(json: str, columns: Iterable[tuple[str, str]] | None) -> Named:
     """A value as later steps see it."""
-    return Named(decode(json), None if columns is None else tuple(Column(*column) for column in columns))
+    return Named(
+        decode(json), None if columns is None else tuple(Column(*column) for column in columns)
+    )

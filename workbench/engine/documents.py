@@ -1,4 +1,6 @@
-"""Decisions as the JSON documents that `df._checkpoint` writes. Results are embedded as the text they already are."""
+"""Decisions as the JSON documents that `df._checkpoint` writes. Results are embedded as the text
+they already are.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ __all__ = ["statement"]
 
 
 def statement(decisions: Iterable[tuple[str, Decision]], *, prepared: bool = True) -> Statement:
-    """The one statement that makes these decisions durable, given as pairs of run id and decision."""
+    """The one statement that makes these decisions durable, given as pairs of run id and
+    decision.
+    """
     runs: list[str] = []
     nodes: list[str] = []
     attempts: list[str] = []

@@ -1,7 +1,7 @@
 """Errors as data: whatever was raised becomes a plain dict that JSON and Postgres can hold.
 
-Recording a failure never fails: texts are cleaned of what Postgres cannot store and cut, exceptions whose `str` raises
-are named by their type, and causes end after a few links.
+Recording a failure never fails: texts are cleaned of what Postgres cannot store and cut, exceptions
+whose `str` raises are named by their type, and causes end after a few links.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from workbench.errors import StepError, ValueRefused
 
 __all__ = ["clean", "describe"]
 
-MESSAGE_LIMIT = 8_000  # characters; enough for a statement in an error text, small in a table of failures
+MESSAGE_LIMIT = (
+    8_000  # characters; enough for a statement in an error text, small in a table of failures
+)
 TRACEBACK_LIMIT = 32_000
 CAUSES = 5
 
@@ -31,14 +33,15 @@ def clean(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def describe(error: BaseException, *, trace: bool = True) -> dict[str, Any]:
-    """The error as it is stored: type, message, cause chain, for database errors the server's fields.
+    """The error as it is stored: type, message, cause chain, for database errors the server's
+    fields.
 
     `permanent` is set when trying again cannot help whatever the SQLSTATE says.
     """
     described = _fields(error)
     if trace:
         described["traceback"] = clean(_traceback(error), TRACEBACK_LIMIT)
-    causes = []
+    causes: list[dict[str, Any]] = []
     seen = {id(error)}
     cause = error.__cause__ or error.__context__
     while cause is not None and id(cause) not in seen and len(causes) < CAUSES:
@@ -51,7 +54,10 @@ def describe(error: BaseException, *, trace: bool = True) -> dict[str, Any]:
 
 
 def _fields(error: BaseException) -> dict[str, Any]:
-    fields: dict[str, Any] = {"type": clean(type(error).__qualname__, 200), "message": _message(error)}
+    fields: dict[str, Any] = {
+        "type": clean(type(error).__qualname__, 200),
+        "message": _message(error),
+    }
     if isinstance(error, StepError | ValueRefused):
         fields["permanent"] = True
     if isinstance(error, psycopg.Error):
@@ -72,12 +78,12 @@ def _fields(error: BaseException) -> dict[str, Any]:
 def _message(error: BaseException) -> str:
     try:
         return clean(str(error))
-    except BaseException as second:  # noqa: BLE001 - an exception's own __str__ may do anything
+    except BaseException as second:
         return f"(its message could not be read: {type(second).__name__})"
 
 
 def _traceback(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error, chain=False))
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         return ""

@@ -1,7 +1,7 @@
 """Python leaves: which handlers this process has, and calling them on an executor's threads.
 
-A call resolves its input, runs the function, encodes the result and reports; whatever is raised becomes a failed attempt.
-The event loop is never held up by any of it.
+A call resolves its input, runs the function, encodes the result and reports; whatever is raised
+becomes a failed attempt. The event loop is never held up by any of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Handlers:
 
     def __init__(self, workload: Workload, executor: Executor | None = None) -> None:
         self._workload = workload
-        self._executor = executor or ThreadPoolExecutor(workload.ceiling, thread_name_prefix="workbench-handler")
+        self._executor = executor or ThreadPoolExecutor(
+            workload.ceiling, thread_name_prefix="workbench-handler"
+        )
         self._own_executor = executor is None
         self._available: set[str] = set()
 
@@ -39,7 +41,9 @@ class Handlers:
         return self._available
 
     def has(self, name: str) -> bool:
-        """Whether this process has the handler; the module it names is imported when it was not yet."""
+        """Whether this process has the handler; the module it names is imported when it was not
+        yet.
+        """
         try:
             lookup(name)
         except HandlerError:
@@ -52,7 +56,9 @@ class Handlers:
         """Look once more, since a cell may have defined what was missing; whether any was found."""
         return any([self.has(name) for name in wanted])
 
-    def submit(self, claim: Claim, name: str, arguments: Any, names: Mapping[str, Named], context: Context) -> None:
+    def submit(
+        self, claim: Claim, name: str, arguments: Any, names: Mapping[str, Named], context: Context
+    ) -> None:
         """Call the handler on a thread; its outcome is reported to the workload."""
         claim.stop = context.cancel
         self._executor.submit(self._call, claim, name, arguments, names, context)
@@ -72,15 +78,20 @@ class Handlers:
             code = fingerprint(function)
             result = call(function, arguments, names, context)
             event = Completed(claim.node, claim.token, Value(encode(result)), code)
-        except BaseException as error:  # noqa: BLE001 - SystemExit of a handler must not end the engine's thread
+        except BaseException as error:
             event = Failed(claim.node, claim.token, describe(error), fingerprint=code)
         self._workload.report(claim, event)
 
 
 def call(
-    function: Callable[..., Any], arguments: Any, names: Mapping[str, Named], context: Context | None
+    function: Callable[..., Any],
+    arguments: Any,
+    names: Mapping[str, Named],
+    context: Context | None,
 ) -> Any:
-    """Call a handler as the engine does: references resolved, DataFrames where annotated, `ctx` where asked for."""
+    """Call a handler as the engine does: references resolved, DataFrames where annotated, `ctx`
+    where asked for.
+    """
     keywords = resolve_arguments(function, arguments, names)
     if context is not None and "ctx" in inspect.signature(function).parameters:
         keywords.setdefault("ctx", context)
@@ -92,7 +103,9 @@ def call(
 def resolve_arguments(
     function: Callable[..., Any], arguments: Any, names: Mapping[str, Named]
 ) -> dict[str, Any]:
-    """The keyword arguments of a call: `{"$ref": …}` replaced by values, row sets as typed DataFrames where annotated."""
+    """The keyword arguments of a call: `{"$ref": …}` replaced by values, row sets as typed
+    DataFrames where annotated.
+    """
     frames = dataframe_parameters(function)
     resolved = {}
     for parameter, value in arguments.items():

@@ -1,8 +1,9 @@
 """Being alive, seeing who is not, and giving back what was lost.
 
-One session holds this engine's advisory lock and beats. On every look it also watches the other engines of its role: one whose
-lock is gone, or whose heartbeat stands still, is declared dead; its sessions are ended and its leaves become ready again. Now
-and then the leaves that bear this engine's name are compared with the claims it knows.
+One session holds this engine's advisory lock and beats. On every look it also watches the other
+engines of its role: one whose lock is gone, or whose heartbeat stands still, is declared dead; its
+sessions are ended and its leaves become ready again. Now and then the leaves that bear this
+engine's name are compared with the claims it knows.
 """
 
 from __future__ import annotations
@@ -58,11 +59,15 @@ class Liveness:
         self._dead_before = True
 
     async def enter(self, session: Session) -> None:
-        """Take a place in `df.engines`: the old one when it still counts as alive, else a new identity."""
+        """Take a place in `df.engines`: the old one when it still counts as alive, else a new
+        identity.
+        """
         core = self._core
         limit, lost, faults = [
             float(str(rows(r)[0][0]))
-            for r in await session.run(*map(verbs.setting, ("heartbeat_limit", "max_lost", "max_faults")))
+            for r in await session.run(
+                *map(verbs.setting, ("heartbeat_limit", "max_lost", "max_faults"))
+            )
         ]
         self._limit, core.limits = limit, Limits(int(lost), int(faults))
         retaken = False
@@ -72,7 +77,13 @@ class Liveness:
         if not retaken:
             core.identity = secrets.token_hex(4)
             await session.run(
-                verbs.enter(core.identity, socket.gethostname(), os.getpid(), workbench.__version__, SCHEMA_VERSION)
+                verbs.enter(
+                    core.identity,
+                    socket.gethostname(),
+                    os.getpid(),
+                    workbench.__version__,
+                    SCHEMA_VERSION,
+                )
             )
             log.info("engine %s entered", core.identity)
         self._published = None
@@ -105,12 +116,17 @@ class Liveness:
         alive, schema = rows(result)[0]
         self._published = names
         if alive != "t":
-            log.warning("engine %s was declared dead by another one: it takes a new identity", self._core.identity)
+            log.warning(
+                "engine %s was declared dead by another one: it takes a new identity",
+                self._core.identity,
+            )
             self._core.claiming = False
             await self._renew(session)
         elif int(schema or 0) > SCHEMA_VERSION:
             if self._core.claiming:
-                log.warning("the schema is newer than this engine: it claims nothing more; restart it with the new package")
+                log.warning(
+                    "the schema is newer than this engine: it claims nothing more; restart it with the new package"
+                )
             self._core.claiming = False
         else:
             self._core.claiming = not self._core.stopping
@@ -120,7 +136,7 @@ class Liveness:
         for claim in self._core.workload:
             claim.interrupt()
         self._core.copies.clear()
-        await session.run(verbs.Statement(b"SELECT pg_advisory_unlock_all()"))
+        await session.run(verbs.UNLOCK)
         await self.enter(session)
 
     # The others.
@@ -128,7 +144,11 @@ class Liveness:
     async def _watch(self, session: Session) -> None:
         (result,) = await session.run(verbs.watch(self._core.identity))
         watched = verbs.read_watched(result)
-        buried = [engine for engine in watched if self._is_dead(engine) and await self._bury(session, engine)]
+        buried = [
+            engine
+            for engine in watched
+            if self._is_dead(engine) and await self._bury(session, engine)
+        ]
         for gone in self._seen.keys() - {engine.id for engine in watched}:
             del self._seen[gone]
         if buried or self._dead_before:
@@ -143,7 +163,9 @@ class Liveness:
         self._recovering = {leaf.token for leaf in orphans}
 
     def _is_dead(self, engine: Watched) -> bool:
-        """A lock missed twice, or a heartbeat that stood still for the whole limit while this observer watched."""
+        """A lock missed twice, or a heartbeat that stood still for the whole limit while this
+        observer watched.
+        """
         now = time.monotonic()
         seen = self._seen.get(engine.id)
         if seen is None or seen.beat != engine.last_seen_at:
@@ -167,13 +189,19 @@ class Liveness:
     # Ourselves.
 
     async def _compare(self, session: Session) -> None:
-        """Give back what bears our name and is not known; interrupt what we execute and is no longer ours."""
+        """Give back what bears our name and is not known; interrupt what we execute and is no
+        longer ours.
+        """
         work = self._core.workload
         begun = [claim for claim in work if claim.begun and not claim.reported]
         (result,) = await session.run(verbs.held(self._core.identity))
         held = verbs.read_leaves(result)
         for leaf in held:
-            if leaf.token not in work and leaf.token not in work.drawn and leaf.token not in self._recovering:
+            if (
+                leaf.token not in work
+                and leaf.token not in work.drawn
+                and leaf.token not in self._recovering
+            ):
                 work.report(Claim(leaf.run, leaf.node, leaf.token), Released(leaf.node, leaf.token))
         tokens = {leaf.token for leaf in held}
         for claim in begun:
@@ -186,5 +214,3 @@ class Liveness:
 
     async def leave(self, session: Session) -> None:
         await session.run(verbs.leave(self._core.identity))
-
-

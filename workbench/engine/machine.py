@@ -1,8 +1,9 @@
 """The decider: what follows when something happens to a run.
 
-`decide(run, event, now)` is pure: no I/O, no clock, no randomness, and it changes neither argument. Worker, simulator and
-tests all call it; control flow and retries live here and nowhere else. It works off an agenda of small acts (begin a node,
-a node succeeded, a node failed) and writes every changed node into one `Decision`.
+`decide(run, event, now)` is pure: no I/O, no clock, no randomness, and it changes neither argument.
+Worker, simulator and tests all call it; control flow and retries live here and nowhere else. It
+works off an agenda of small acts (begin a node, a node succeeded, a node failed) and writes every
+changed node into one `Decision`.
 
     pending -> ready -> running -> completed
                  ^         |-> failed      attempts spent, or an error that trying again cannot help
@@ -40,7 +41,9 @@ __all__ = ["Limits", "decide"]
 
 
 class Limits(NamedTuple):
-    """The budgets that are not attempts: the settings `max_lost` and `max_faults`, with their defaults."""
+    """The budgets that are not attempts: the settings `max_lost` and `max_faults`, with their
+    defaults.
+    """
 
     lost: int = 3
     faults: int = 5
@@ -54,7 +57,8 @@ def decide(run: Run, event: Event, now: datetime, limits: Limits = Limits()) -> 
     run:
         The run as it stands.
     event:
-        What happened. A report whose token is not the node's current one is refused: nothing changes.
+        What happened. A report whose token is not the node's current one is refused: nothing
+        changes.
     now:
         The database's clock, read after the run was locked.
     limits:
@@ -71,7 +75,9 @@ def decide(run: Run, event: Event, now: datetime, limits: Limits = Limits()) -> 
             turn.refuse()
         case Start():
             turn.start()
-        case Completed() | Failed() | Lost() | Faulted() | Released() if not turn.holds(event.node, event.token):
+        case Completed() | Failed() | Lost() | Faulted() | Released() if not turn.holds(
+            event.node, event.token
+        ):
             turn.refuse()
         case Completed():
             turn.attempt_completed(event)
@@ -125,7 +131,9 @@ class _Turn:
         ready_at: datetime | None = None,
         result_node: int | None = None,
     ) -> NodeState:
-        """Move a node on. Its claim ends with every move; an error stays only where it is given again."""
+        """Move a node on. Its claim ends with every move; an error stays only where it is given
+        again.
+        """
         old = self.state(node)
         state = NodeState(
             status,
@@ -197,7 +205,9 @@ class _Turn:
             self.then(self.failed, parent, error)
 
     def end_run(self, status: str, error: Error) -> None:
-        """The run is over: nothing in it stays alive, and late reports will find their tokens gone."""
+        """The run is over: nothing in it stays alive, and late reports will find their tokens
+        gone.
+        """
         self.decision.status = status
         self.decision.error = error
         for node in range(len(self.plan)):
@@ -234,7 +244,9 @@ class _Turn:
             self.agenda.insert(0, (self.cancel_after_step, (event.cancel,)))
 
     def cancel_after_step(self, reason: str) -> None:
-        """The step asked for it; should it have been the last one, the run is complete and nothing is left to cancel."""
+        """The step asked for it; should it have been the last one, the run is complete and nothing
+        is left to cancel.
+        """
         if self.decision.status not in TERMINAL:
             self.end_run("cancelled", {"type": "Cancelled", "message": reason})
 
@@ -250,7 +262,12 @@ class _Turn:
             delay = event.delay if event.delay is not None else policy.backoff(attempt, rules)
             source = event.delay_source or "backoff"
             self.end_attempt(
-                event.node, "failed", error=error, delay=delay, delay_source=source, fingerprint=event.fingerprint
+                event.node,
+                "failed",
+                error=error,
+                delay=delay,
+                delay_source=source,
+                fingerprint=event.fingerprint,
             )
             self.back_to_ready(event.node, self.now + timedelta(seconds=delay), error=error)
         self.decision.nodes[event.node].attempt = attempt
@@ -258,18 +275,25 @@ class _Turn:
     def attempt_lost(self, event: Lost, max_lost: int) -> None:
         """The budget for losses is its own: losing a worker uses up no attempt."""
         losses = self.state(event.node).losses + 1
-        error = {"type": "WorkerLost", "message": event.reason, "node": event.node}
-        if losses >= max_lost:
-            error["message"] += f" (lost {losses} times: this step seems to kill what executes it)"
+        spent = losses >= max_lost
+        verdict = (
+            f" (lost {losses} times: this step seems to kill what executes it)" if spent else ""
+        )
+        error = {"type": "WorkerLost", "message": event.reason + verdict, "node": event.node}
+        if spent:
             self.end_attempt(event.node, "worker_lost", error=error)
             self.failed(event.node, error)
         else:
-            self.end_attempt(event.node, "worker_lost", error=error, delay=0.0, delay_source="worker_lost")
+            self.end_attempt(
+                event.node, "worker_lost", error=error, delay=0.0, delay_source="worker_lost"
+            )
             self.back_to_ready(event.node, self.now, error=error)
         self.decision.nodes[event.node].losses = losses
 
     def attempt_faulted(self, event: Faulted, max_faults: int) -> None:
-        """Repeated without using an attempt: the step was rolled back together with its checkpoint."""
+        """Repeated without using an attempt: the step was rolled back together with its
+        checkpoint.
+        """
         faults = self.state(event.node).faults + 1
         if faults > max_faults:
             error = {**event.error, "type": "CheckpointFailed", "node": event.node}

@@ -1,4 +1,6 @@
-"""Plain data that the decider reads and returns: a run, its nodes, what happened, what follows. No behaviour, no I/O."""
+"""Plain data that the decider reads and returns: a run, its nodes, what happened, what follows. No
+behaviour, no I/O.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from workbench.engine.policy import Policy
 from workbench.graph.codec import loads
 from workbench.graph.node import Node
 from workbench.graph.substitute import Named
 from workbench.graph.walk import walk
-from workbench.engine.policy import Policy
 
 __all__ = [
     "TERMINAL",
@@ -36,7 +38,8 @@ __all__ = [
     "Value",
 ]
 
-#: Statuses that never change again (a node's may be reset by the next iteration of an enclosing loop).
+#: Statuses that never change again (a node's may be reset by the next iteration of an enclosing
+#: loop).
 TERMINAL = frozenset({"completed", "failed", "cancelled", "skipped"})
 
 Error = Mapping[str, Any]
@@ -51,7 +54,9 @@ class Value(NamedTuple):
 
 @dataclass(slots=True)
 class NodeState:
-    """The mutable part of a node, as in `df.nodes`. Field order is that of `df._node_rows`, after the number."""
+    """The mutable part of a node, as in `df.nodes`. Field order is that of `df._node_rows`, after
+    the number.
+    """
 
     status: str = "pending"
     rev: int = 0
@@ -86,7 +91,9 @@ class Planned:
 
     @property
     def alone(self) -> bool:
-        """Whether the graph says that this statement runs outside a transaction (`sql(…, transaction=False)`)."""
+        """Whether the graph says that this statement runs outside a transaction (`sql(…,
+        transaction=False)`).
+        """
         return self.options is not None and self.options.get("transaction") is False
 
     @cached_property
@@ -123,12 +130,22 @@ class Plan:
         for step in walk(graph):
             node = step.node
             planned.append(
-                Planned(step.number, node.node_type, step.parent, node.query, node.result_name, options=node.options)
+                Planned(
+                    step.number,
+                    node.node_type,
+                    step.parent,
+                    node.query,
+                    node.result_name,
+                    options=node.options,
+                )
             )
             if step.parent is not None:
                 parent = planned[step.parent]
-                side = "left" if parent.left is None else "right"
-                planned[step.parent] = replace(parent, **{side: step.number})
+                planned[step.parent] = (
+                    replace(parent, left=step.number)
+                    if parent.left is None
+                    else replace(parent, right=step.number)
+                )
         return cls(tuple(planned))
 
     @classmethod
@@ -141,7 +158,8 @@ class Plan:
 class Run:
     """An engine's copy of a run: current as long as `version` is that of its row.
 
-    `values` caches named values that this engine produced or loaded; the others are in the database.
+    `values` caches named values that this engine produced or loaded; the others are in the
+    database.
     """
 
     id: str
@@ -161,7 +179,9 @@ class Run:
             self.nodes = [NodeState() for _ in self.plan]
 
     def apply(self, decision: Decision) -> None:
-        """Take over what was decided and made durable, unless the copy has already been brought past it."""
+        """Take over what was decided and made durable, unless the copy has already been brought
+        past it.
+        """
         if decision.refused or decision.version <= self.version:
             return
         self.version = decision.version
@@ -180,7 +200,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A leaf's attempt succeeded with `value`; `cancel` is the reason when the step itself asked to cancel its run."""
+    """A leaf's attempt succeeded with `value`; `cancel` is the reason when the step itself asked to
+    cancel its run.
+    """
 
     node: int
     token: str
@@ -191,7 +213,9 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A leaf's attempt failed. `delay`, in seconds, was chosen by whoever failed, and `delay_source` says who."""
+    """A leaf's attempt failed. `delay`, in seconds, was chosen by whoever failed, and
+    `delay_source` says who.
+    """
 
     node: int
     token: str
@@ -220,7 +244,9 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """A leaf succeeded, but its checkpoint could not be written and was rolled back with it. Counted apart from attempts."""
+    """A leaf succeeded, but its checkpoint could not be written and was rolled back with it.
+    Counted apart from attempts.
+    """
 
     node: int
     token: str
@@ -246,7 +272,9 @@ Event = Start | ReportEvent | CancelRequested | Revive
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """A row of `df.attempts`. `delay` is seconds until the next attempt, None when there is none."""
+    """A row of `df.attempts`. `delay` is seconds until the next attempt, None when there is
+    none.
+    """
 
     node: int
     attempt: int

@@ -1,7 +1,8 @@
 """The batched checkpoint: many runs' transitions in one transaction.
 
-A round records the reports that have come in, starts the runs that are due, and claims leaves that are ready, as far as there
-is room. Runs that somebody else holds are left for a later round; a batch that fails is repeated one run at a time.
+A round records the reports that have come in, starts the runs that are due, and claims leaves that
+are ready, as far as there is room. Runs that somebody else holds are left for a later round; a
+batch that fails is repeated one run at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ log = logging.getLogger("workbench")
 MOST_REPORTS = 200  # runs in one transaction: beyond this, longer locks gain nothing
 MOST_DUE = 100  # runs started while there is no room to execute them
 DEFERRED = 0.05  # seconds until a run that somebody else holds is tried again
-#: A node may become visible a little after its ready_at: scans start this much before what was seen last.
+#: A node may become visible a little after its ready_at: scans start this much before what was seen
+#: last.
 WATERMARK_MARGIN = timedelta(seconds=10)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -44,7 +46,9 @@ class _Batch:
 
 
 class Rounds:
-    """Runs rounds on one session. `look_for_due` and `look_for_ready` say what the next one has to search the tables for."""
+    """Runs rounds on one session. `look_for_due` and `look_for_ready` say what the next one has to
+    search the tables for.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -67,7 +71,9 @@ class Rounds:
         )
 
     async def round(self, session: Session) -> None:
-        """Record, start, claim. OperationalError: the connection is lost; reports that were not recorded are kept."""
+        """Record, start, claim. OperationalError: the connection is lost; reports that were not
+        recorded are kept.
+        """
         reports = self._core.workload.take_reports(MOST_REPORTS)
         try:
             await self._round(session, reports)
@@ -99,7 +105,9 @@ class Rounds:
         await self._write(session, batch, claims)
 
     def _most_due(self, room: int) -> int:
-        """Runs are started as fast as their first leaves can be executed; a few when there is no room, for those that begin by waiting."""
+        """Runs are started as fast as their first leaves can be executed; a few when there is no
+        room, for those that begin by waiting.
+        """
         if not (self._core.claiming and self.look_for_due):
             return 0
         if room == 0 and self.start_without_room:
@@ -110,7 +118,11 @@ class Rounds:
     def _claim(self, tokens: list[str]) -> Statement:
         handlers = self._core.available_handlers()
         return verbs.claim(
-            self._core.identity, tokens, handlers, suspect=not self._core.workload.suspect, since=self._watermark
+            self._core.identity,
+            tokens,
+            handlers,
+            suspect=not self._core.workload.suspect,
+            since=self._watermark,
         )
 
     def _lock(self, reports: list[Report]) -> list[Statement]:
@@ -131,7 +143,9 @@ class Rounds:
     async def _refresh(
         self, session: Session, reports: list[Report], results: Sequence[pq.abc.PGresult]
     ) -> set[str]:
-        """Bring the copies of the locked runs up to date; the runs that are not locked, or not there, are returned."""
+        """Bring the copies of the locked runs up to date; the runs that are not locked, or not
+        there, are returned.
+        """
         runs = {report.claim.run for report in reports}
         if not runs:
             return set()
@@ -143,7 +157,9 @@ class Rounds:
                 self._core.copies.take(row)
         return runs - {row.id for row in locked}
 
-    def _settle_report(self, batch: _Batch, report: Report, missing: set[str], now: datetime) -> None:
+    def _settle_report(
+        self, batch: _Batch, report: Report, missing: set[str], now: datetime
+    ) -> None:
         claim = report.claim
         if claim.run in missing:
             self._core.workload.requeue(report, DEFERRED)
@@ -179,7 +195,9 @@ class Rounds:
         return settled
 
     def _refused(self, report: Report) -> None:
-        """Read again in a new transaction, from the rows alone: if the token is current after all, the attempt ends as a failure."""
+        """Read again in a new transaction, from the rows alone: if the token is current after all,
+        the attempt ends as a failure.
+        """
         claim = report.claim
         self._core.copies.drop(claim.run)
         report.tries += 1
@@ -193,7 +211,9 @@ class Rounds:
     async def _write(self, session: Session, batch: _Batch, claims: list[ClaimedRow]) -> None:
         closing: list[Statement] = []
         if batch.settled:
-            closing.append(documents.statement((run, s.decision) for run, s in batch.settled.items()))
+            closing.append(
+                documents.statement((run, s.decision) for run, s in batch.settled.items())
+            )
         closing.append(verbs.COMMIT if batch.settled else verbs.ROLLBACK)
         unknown = list({row.run for row in claims if row.run not in self._core.copies})
         if unknown:
@@ -224,7 +244,9 @@ class Rounds:
             claim.suspect, claim.begun = state.losses > 0, True
             self._core.execute(run, claim)
 
-    async def _after_failure(self, session: Session, reports: list[Report], failed: psycopg.Error) -> None:
+    async def _after_failure(
+        self, session: Session, reports: list[Report], failed: psycopg.Error
+    ) -> None:
         if session.broken:
             for report in reports:
                 self._core.workload.requeue(report)
@@ -255,11 +277,18 @@ class Rounds:
             self._blame(report, failed)
 
     def _blame(self, report: Report, failed: psycopg.Error) -> None:
-        """What could not be recorded is recorded as a failure of the attempt, or, when it is no fault of the value, tried again."""
+        """What could not be recorded is recorded as a failure of the attempt, or, when it is no
+        fault of the value, tried again.
+        """
         claim = report.claim
         described = describe(failed, trace=False)
         if isinstance(report.event, Failed | Faulted):
-            log.error("run %s node %s: its failure could not be recorded: %s", claim.run, claim.node, failed)
+            log.error(
+                "run %s node %s: its failure could not be recorded: %s",
+                claim.run,
+                claim.node,
+                failed,
+            )
             self._core.workload.requeue(report, delay=1.0)
             return
         if (failed.sqlstate or "")[:2] in ("22", "54"):
@@ -271,9 +300,13 @@ class Rounds:
 
 
 def _parked(run: Run, fault: Exception, now: datetime) -> Decision:
-    """The run stands still, with the error in view, until somebody cancels it: none of its leaves can be claimed."""
+    """The run stands still, with the error in view, until somebody cancels it: none of its leaves
+    can be claimed.
+    """
     decision = Decision(run.version + 1, run.status, now, parked=describe(fault))
     for number, state in enumerate(run.nodes):
         if state.status == "ready" or state.token is not None:
-            decision.nodes[number] = replace(state, status="waiting", rev=decision.version, token=None, engine=None)
+            decision.nodes[number] = replace(
+                state, status="waiting", rev=decision.version, token=None, engine=None
+            )
     return decision

@@ -189,7 +189,7 @@ class Simulation:
 
     @property
     def next_due(self) -> datetime | None:
-        """When the next node comes due: not after `now` if one is due already, None if none will."""
+        """When the next node comes due: at most `now` if one is due already, None if none will."""
         return min(map(self._time, self._timed), default=None)
 
     @property
@@ -199,6 +199,10 @@ class Simulation:
             return None
         source = self.run.nodes[0].result_node
         return self.values.get(0 if source is None else source)
+
+    def holds(self, event: ReportEvent) -> bool:
+        """Whether the report is still waited for: its token is that of the attempt now running."""
+        return self.run.nodes[event.node].token == event.token
 
     # Doing, one step at a time.
 
@@ -304,9 +308,7 @@ class Simulation:
             due = self.next_due
             if ends and (due is None or ends[0][0] <= due):
                 end, _, event = heapq.heappop(ends)
-                if (
-                    self.run.nodes[event.node].token == event.token
-                ):  # else nobody waits for it any more
+                if self.holds(event):
                     self.advance(end)
                     self.report(event)
             elif not self.advance():

@@ -1,7 +1,8 @@
 """SQL leaves: the statement and its checkpoint in one transaction, on a small pool of sessions.
 
-The happy path of a step never leaves this module: the statement, then under the run's lock the decision, its rows and the next
-leaf of the same run, then COMMIT. Whatever does not succeed is reported like the end of any other attempt.
+The happy path of a step never leaves this module: the statement, then under the run's lock the
+decision, its rows and the next leaf of the same run, then COMMIT. Whatever does not succeed is
+reported like the end of any other attempt.
 """
 
 from __future__ import annotations
@@ -97,10 +98,17 @@ class SqlLeaves:
             await self._execute(session, run, claim, sql)
         except psycopg.Error as lost:
             self._core.workload.report(
-                claim, Lost(claim.node, claim.token, f"the connection was lost while the statement ran: {lost}")
+                claim,
+                Lost(
+                    claim.node,
+                    claim.token,
+                    f"the connection was lost while the statement ran: {lost}",
+                ),
             )
         except Exception as fault:
-            log.exception("run %s node %s: the engine could not execute its statement", run.id, claim.node)
+            log.exception(
+                "run %s node %s: the engine could not execute its statement", run.id, claim.node
+            )
             self._report(claim, fault)
         finally:
             claim.stop = None
@@ -120,7 +128,9 @@ class SqlLeaves:
             return
         await session.run(verbs.ROLLBACK)
         if ran.infrastructure is not None:
-            self._core.workload.report(claim, Faulted(claim.node, claim.token, describe(ran.infrastructure, trace=False)))
+            self._core.workload.report(
+                claim, Faulted(claim.node, claim.token, describe(ran.infrastructure, trace=False))
+            )
         elif _needs_autocommit(ran.blame, sql) and not claim.interrupted:
             await session.run(verbs.goes_autocommit(leaf))
             run.nodes[claim.node].autocommit = True
@@ -132,7 +142,9 @@ class SqlLeaves:
         """At-least-once, and the attempt row will say so."""
         reader = ResultReader()
         claim.stop = lambda: _cancel(session)
-        ran = await step.run_alone(session, sql, Leaf(claim.run, claim.node, claim.token), _bounded(reader, session))
+        ran = await step.run_alone(
+            session, sql, Leaf(claim.run, claim.node, claim.token), _bounded(reader, session)
+        )
         if ran.blame is not None or reader.oversize:
             self._failed(claim, ran, reader)
             return
@@ -143,7 +155,9 @@ class SqlLeaves:
             return
         self._core.workload.report(claim, Completed(claim.node, claim.token, value))
 
-    async def _checkpoint(self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader) -> None:
+    async def _checkpoint(
+        self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
+    ) -> None:
         """The run is locked and the statement's effects are pending: decide, write, commit."""
         if reader.oversize:
             await session.run(verbs.ROLLBACK)
@@ -166,7 +180,9 @@ class SqlLeaves:
         settled.ended = claim
         if settled.decision.refused:
             await session.run(verbs.ROLLBACK)
-            refusal = StepError("the completion was refused although the claim looked current: its effects were rolled back")
+            refusal = StepError(
+                "the completion was refused although the claim looked current: its effects were rolled back"
+            )
             self._report(claim, refusal)
             return
         try:
@@ -188,26 +204,37 @@ class SqlLeaves:
             raise psycopg.errors.InFailedSqlTransaction("COMMIT answered ROLLBACK")
 
     async def _not_committed(self, session: Session, claim: Claim, failed: psycopg.Error) -> None:
-        """Rolled back, or lost in COMMIT: then the report's own look at the token, under the run's lock, tells which."""
+        """Rolled back, or lost in COMMIT: then the report's own look at the token, under the run's
+        lock, tells which.
+        """
         if not session.broken:
             await session.run(verbs.ROLLBACK)
         if (failed.sqlstate or "")[:2] in ("22", "54"):  # jsonb refuses the value
-            refusal = StepError(f"the result cannot be stored as jsonb: {failed}. Convert it in the statement, e.g. to text.")
+            refusal = StepError(
+                f"the result cannot be stored as jsonb: {failed}. Convert it in the statement, e.g. to text."
+            )
             self._report(claim, refusal)
         else:
-            self._core.workload.report(claim, Faulted(claim.node, claim.token, describe(failed, trace=False)))
+            self._core.workload.report(
+                claim, Faulted(claim.node, claim.token, describe(failed, trace=False))
+            )
 
     async def _value(self, session: Session, ran: step.Ran, reader: ResultReader) -> Value:
         assert ran.final is not None
         if unknown := reader.unknown_types(self._catalog):
             oids = ("{" + ",".join(map(str, sorted(unknown))) + "}").encode()
-            (result,) = await session.run(Statement(CATALOG_QUERY, (oids,)))
+            (result,) = await session.run(Statement(CATALOG_QUERY.encode(), (oids,)))
             self._catalog.learn(rows(result))
         return Value(*reader.finish(ran.final, self._catalog))
 
     def _failed(self, claim: Claim, ran: step.Ran, reader: ResultReader) -> None:
         if reader.oversize:
-            self._report(claim, StepError("the result is larger than 16 MiB: the statement was cancelled and rolled back. Return less, or write to a table."))
+            self._report(
+                claim,
+                StepError(
+                    "the result is larger than 16 MiB: the statement was cancelled and rolled back. Return less, or write to a table."
+                ),
+            )
         elif claim.interrupted:
             self._core.workload.report(claim, Released(claim.node, claim.token))
         else:
@@ -220,7 +247,9 @@ class SqlLeaves:
 
 
 def _bounded(reader: ResultReader, session: Session) -> Callable[[pq.abc.PGresult], None]:
-    """Read chunks until the limit is passed, then interrupt the statement: a huge SELECT must not fill the kernel."""
+    """Read chunks until the limit is passed, then interrupt the statement: a huge SELECT must not
+    fill the kernel.
+    """
 
     def read(chunk: pq.abc.PGresult) -> None:
         fits = not reader.oversize
@@ -242,7 +271,9 @@ def _cancel(session: Session) -> None:
 
 
 def _needs_autocommit(failed: Exception | None, sql: str) -> bool:
-    """Whether this statement cannot run in a transaction block, told by the error before anything of it had run."""
+    """Whether this statement cannot run in a transaction block, told by the error before anything
+    of it had run.
+    """
     if not isinstance(failed, psycopg.Error):
         return False
     if failed.sqlstate == "25001":

@@ -1,7 +1,8 @@
 """The engine: one background thread with its own event loop, which runs until it is stopped.
 
-It keeps a control session (liveness), a session for rounds and a few for SQL steps, and makes them anew whenever the database
-goes away: nothing in memory is needed to go on. Nothing here decides; see `machine.py`.
+It keeps a control session (liveness), a session for rounds and a few for SQL steps, and makes them
+anew whenever the database goes away: nothing in memory is needed to go on. Nothing here decides;
+see `machine.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from workbench.engine.rounds import Rounds
 from workbench.engine.sql import SqlLeaves
 from workbench.engine.workload import Claim
 from workbench.errors import StepError
-from workbench.graph.substitute import Named, expand_variables, input_references, references, substitute_sql
+from workbench.graph.substitute import (
+    Named,
+    expand_variables,
+    input_references,
+    references,
+    substitute_sql,
+)
 from workbench.store import step, verbs
 from workbench.store.wire import Session, rows
 
@@ -36,7 +43,13 @@ log = logging.getLogger("workbench")
 
 POLL = 0.25  # seconds between looks at the tables when nothing calls for one
 FULL_SCAN = 5.0  # seconds between scans from the beginning
-RECONNECT = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between tries to get the database back; the last one repeats
+RECONNECT = (
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    2.0,
+)  # seconds between tries to get the database back; the last one repeats
 GRACE = 0.5  # seconds that running handlers have to end at an orderly stop
 #: Sessions of the engine's own speak one dialect, whatever the role's settings are.
 OWN_OPTIONS = "-c DateStyle=ISO -c TimeZone=UTC -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=60s"
@@ -55,7 +68,9 @@ class Engine:
         Runs Python handlers; threads of its own by default.
     """
 
-    def __init__(self, dsn: str, *, ceiling: int | None = None, executor: Executor | None = None) -> None:
+    def __init__(
+        self, dsn: str, *, ceiling: int | None = None, executor: Executor | None = None
+    ) -> None:
         self._dsn = dsn
         self._ceiling = ceiling
         self._executor = executor
@@ -72,15 +87,21 @@ class Engine:
     # What other threads call.
 
     def start(self, timeout: float = 60.0) -> None:
-        """Start the thread and return when the engine is in `df.engines`; raises what keeps it out."""
+        """Start the thread and return when the engine is in `df.engines`; raises what keeps it
+        out.
+        """
         self._thread.start()
         if not self._entered.wait(timeout):
-            raise TimeoutError(f"the engine did not reach its database within {timeout:g} s; it goes on trying")
+            raise TimeoutError(
+                f"the engine did not reach its database within {timeout:g} s; it goes on trying"
+            )
         if self._refused is not None:
             raise self._refused
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End in order: claim nothing more, give claims back, leave. Handlers that do not end are abandoned."""
+        """End in order: claim nothing more, give claims back, leave. Handlers that do not end are
+        abandoned.
+        """
         self._call(self._stop.set)
         self._thread.join(timeout)
 
@@ -89,7 +110,9 @@ class Engine:
         self._call(self._look_now)
 
     def on_finished(self, callback: Callable[[str], None]) -> None:
-        """Have `callback(run_id)` called, on the engine's thread, whenever this engine ends a run."""
+        """Have `callback(run_id)` called, on the engine's thread, whenever this engine ends a
+        run.
+        """
         self._finished.append(callback)
 
     @property
@@ -111,7 +134,7 @@ class Engine:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._run())
-        except BaseException as refused:  # noqa: BLE001 - handed to the thread that waits in start()
+        except BaseException as refused:
             self._refused = refused
             if self._entered.is_set():
                 log.exception("the engine has ended")
@@ -120,7 +143,9 @@ class Engine:
             self._loop.close()
 
     async def _run(self) -> None:
-        self._core = Core(self._dsn, self._ceiling or await self._configured_ceiling(), self._report_came)
+        self._core = Core(
+            self._dsn, self._ceiling or await self._configured_ceiling(), self._report_came
+        )
         self._rounds = Rounds(self._core)
         self._handlers = Handlers(self._core.workload, self._executor)
         self._sql = SqlLeaves(self._core, self._step_session)
@@ -158,7 +183,9 @@ class Engine:
             self._entered.set()
             await self._until_lost(control, main)
         except (psycopg.Error, OSError) as lost:
-            if not self._entered.is_set() and not isinstance(lost, psycopg.OperationalError | OSError):
+            if not self._entered.is_set() and not isinstance(
+                lost, psycopg.OperationalError | OSError
+            ):
                 raise
             self._core.claiming = False
             self._core.copies.clear()
@@ -247,7 +274,9 @@ class Engine:
         session = await Session.connect(
             self._dsn, application_name="workbench step", options=step.SESSION_OPTIONS
         )
-        await session.run(verbs.add_session(self._core.identity, session.pid)._replace(prepared=False))
+        await session.run(
+            verbs.add_session(self._core.identity, session.pid)._replace(prepared=False)
+        )
         return session
 
     # Waking up.
@@ -281,11 +310,15 @@ class Engine:
             else:
                 await self._sql.execute(run, claim, await self._statement(run, planned))
         except StepError as refused:
-            self._core.workload.report(claim, Failed(claim.node, claim.token, describe(refused, trace=False)))
+            self._core.workload.report(
+                claim, Failed(claim.node, claim.token, describe(refused, trace=False))
+            )
         except psycopg.Error:  # preparing it needed the database, which is away
             self._core.workload.report(claim, Released(claim.node, claim.token))
         except Exception as fault:
-            log.exception("run %s node %s: the engine could not execute the leaf", run.id, claim.node)
+            log.exception(
+                "run %s node %s: the engine could not execute the leaf", run.id, claim.node
+            )
             self._core.workload.report(claim, Failed(claim.node, claim.token, describe(fault)))
 
     async def _call_handler(self, run: Run, claim: Claim, planned: Planned) -> None:
@@ -325,7 +358,9 @@ class Engine:
             run.values[str(name)] = named(str(value), _columns(columns))
 
     async def _find_handlers(self, control: Session) -> None:
-        """Leaves that ask for a handler not looked for yet, or missing when it was: look (again)."""
+        """Leaves that ask for a handler not looked for yet, or missing when it was: look
+        (again).
+        """
         (result,) = await control.run(verbs.wanted_handlers(self._handlers.available))
         wanted = [str(row[0]) for row in rows(result)]
         if wanted and self._handlers.look_for(wanted):
@@ -334,4 +369,3 @@ class Engine:
 
 def _columns(text: str | None) -> list[tuple[str, str]] | None:
     return None if text is None else [tuple(column) for column in json.loads(text)]
-

@@ -1,4 +1,5 @@
-"""What an engine has in hand: its claims, the room left under its ceiling, the reports that wait to be recorded.
+"""What an engine has in hand: its claims, the room left under its ceiling, the reports that wait to
+be recorded.
 
 Touched by the engine's loop only, except `report`, which handler threads call.
 """
@@ -18,7 +19,9 @@ __all__ = ["Claim", "Report", "Workload"]
 
 @dataclass(slots=True)
 class Claim:
-    """A leaf that is this engine's. `begun` once the claim is committed and executing; `stop` interrupts that."""
+    """A leaf that is this engine's. `begun` once the claim is committed and executing; `stop`
+    interrupts that.
+    """
 
     run: str
     node: int
@@ -80,7 +83,9 @@ class Workload:
         return len(self._reports)
 
     def draw(self, count: int) -> list[str]:
-        """Tokens for a claim about to be made; known before the database may bear them, so that none is ever orphaned."""
+        """Tokens for a claim about to be made; known before the database may bear them, so that
+        none is ever orphaned.
+        """
         tokens = [str(uuid4()) for _ in range(count)]
         self.drawn.update(tokens)
         return tokens
@@ -119,5 +124,3 @@ class Workload:
     def take_reports(self, most: int) -> list[Report]:
         """The oldest reports."""
         return [self._reports.popleft() for _ in range(min(most, len(self._reports)))]
-
-

@@ -1,7 +1,8 @@
-"""An ordinary connection to the workbench's database for everything people do; the engine has sessions of its own.
+"""An ordinary connection to the workbench's database for everything people do; the engine has
+sessions of its own.
 
-One psycopg connection, made when first needed and again when it was lost; usable from any thread. Which database a DSN means is
-decided here too, and passwords are kept out of sight here.
+One psycopg connection, made when first needed and again when it was lost; usable from any thread.
+Which database a DSN means is decided here too, and passwords are kept out of sight here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ __all__ = ["Database", "conninfo", "shown"]
 
 
 def conninfo(dsn: str) -> str:
-    """A libpq connection string from whatever names a database: a libpq string, a URL, or SQLAlchemy's kind of URL.
+    """A libpq connection string from whatever names a database: a libpq string, a URL, or
+    SQLAlchemy's kind of URL.
 
     Raises
     ------
@@ -85,12 +87,17 @@ class Database:
     def _live(self) -> psycopg.Connection[Any]:
         if self._connection is not None:
             try:
-                self._connection.execute("SELECT")  # a restarted server shows itself here and not in the caller's statement
+                self._connection.execute(
+                    "SELECT"
+                )  # a restarted server shows itself here and not in the caller's statement
             except psycopg.OperationalError:
                 self._connection.close()
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(
-                self.dsn, autocommit=True, application_name=f"workbench {os.getpid()}", connect_timeout=30
+                self.dsn,
+                autocommit=True,
+                application_name=f"workbench {os.getpid()}",
+                connect_timeout=30,
             )
             check(self._connection)
         return self._connection

@@ -1,8 +1,9 @@
 """The schema `df`: numbered migrations for tables, replaceable files for functions.
 
-Each migration runs in its own transaction under one advisory lock, so that any number of processes may migrate at once.
-Functions are replaced together when their files differ from what is installed. A schema that is newer than this package,
-or that belongs to another product, is refused and left untouched.
+Each migration runs in its own transaction under one advisory lock, so that any number of processes
+may migrate at once. Functions are replaced together when their files differ from what is installed.
+A schema that is newer than this package, or that belongs to another product, is refused and left
+untouched.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import LiteralString, cast
 
 import psycopg
 
@@ -60,7 +60,8 @@ def migrate(dsn: str) -> int:
     Parameters
     ----------
     dsn:
-        A libpq connection string or URL. The role needs CREATE on the database the first time, and afterwards to own the schema.
+        A libpq connection string or URL. The role needs CREATE on the database the first time, and
+        afterwards to own the schema.
 
     Returns
     -------
@@ -70,7 +71,8 @@ def migrate(dsn: str) -> int:
     Raises
     ------
     SchemaError
-        The server is older than 14, the schema is newer than this package, or `df` belongs to another product.
+        The server is older than 14, the schema is newer than this package, or `df` belongs to
+        another product.
     psycopg.Error
         The server refused; nothing of the failed migration remains.
     """
@@ -104,7 +106,7 @@ def _apply(conn: psycopg.Connection, migration: Migration) -> None:
                 " applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
             )
             conn.execute("CREATE TABLE df.schema_functions (digest text PRIMARY KEY)")
-        conn.execute(_literal(migration.sql))
+        conn.execute(migration.sql)
         conn.execute(
             "INSERT INTO df.schema_migrations (version, name) VALUES (%s, %s)",
             (migration.version, migration.name),
@@ -120,7 +122,7 @@ def _install_functions(conn: psycopg.Connection) -> None:
         # The files refer to one another; bodies are checked by the tests, not at each installation.
         conn.execute("SET LOCAL check_function_bodies = off")
         conn.execute("SET LOCAL client_min_messages = warning")
-        conn.execute(_literal(functions()))
+        conn.execute(functions())
         conn.execute("DELETE FROM df.schema_functions")
         conn.execute("INSERT INTO df.schema_functions VALUES (%s)", (digest,))
 
@@ -143,7 +145,9 @@ def check(conn: psycopg.Connection) -> None:
 
 
 def installed_version(conn: psycopg.Connection) -> int | None:
-    """The version of the installed schema, None when there is no schema `df`; SchemaError when it is somebody else's."""
+    """The version of the installed schema, None when there is no schema `df`; SchemaError when it
+    is somebody else's.
+    """
     row = conn.execute(
         "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = 'df'"
     ).fetchone()
@@ -180,8 +184,3 @@ def _refuse_newer(version: int) -> None:
             f"schema df is at version {version}, newer than this package knows ({SCHEMA_VERSION}): nothing was changed. "
             "Upgrade durable-workbench in this environment and restart."
         )
-
-
-def _literal(sql: str) -> LiteralString:
-    """Our own files are as trustworthy as literals in the code."""
-    return cast(LiteralString, sql)

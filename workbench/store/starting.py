@@ -1,4 +1,6 @@
-"""Starting runs: which database is meant, and the call of `df._start` with its errors in the words of this package."""
+"""Starting runs: which database is meant, and the call of `df._start` with its errors in the words
+of this package.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,11 @@ def start(conn: psycopg.Connection[Any], call: Start) -> str:
         message = refused.diag.message_primary or str(refused)
         kind = GraphError if message.startswith("Invalid durable function") else UsageError
         hint = f" {refused.diag.message_hint}" if refused.diag.message_hint else ""
-        raise kind(f"{message}.{hint} Nothing was started." if not message.endswith(".") else f"{message}{hint}") from None
+        raise kind(
+            f"{message}.{hint} Nothing was started."
+            if not message.endswith(".")
+            else f"{message}{hint}"
+        ) from None
     assert row is not None
     return str(row[0])
 
@@ -72,9 +78,13 @@ def _arguments(call: Start) -> tuple[object, ...]:
     for name in ("label", "idempotency_key", "database"):
         text = getattr(call, name)
         if text is not None and (not isinstance(text, str) or "\x00" in text):
-            raise UsageError(f"{name} must be text without NUL (\\x00), not {text!r:.80}: nothing was started")
+            raise UsageError(
+                f"{name} must be text without NUL (\\x00), not {text!r:.80}: nothing was started"
+            )
     if isinstance(call.max_attempts, bool) or not isinstance(call.max_attempts, int):
-        raise UsageError(f"max_attempts must be a whole number from 1, not {call.max_attempts!r}: nothing was started")
+        raise UsageError(
+            f"max_attempts must be a whole number from 1, not {call.max_attempts!r}: nothing was started"
+        )
     return (
         call.graph, call.label, call.database, call.max_attempts, _interval(call.max_backoff), call.on_failure,
         call.idempotency_key, call.on_conflict, call.input, call.variables,
@@ -83,10 +93,14 @@ def _arguments(call: Start) -> tuple[object, ...]:
 
 def _interval(value: float | timedelta | str) -> timedelta | str:
     if isinstance(value, bool) or not isinstance(value, int | float | str | timedelta):
-        raise UsageError(f"max_backoff takes seconds, a timedelta or text like '10 minutes', not {value!r}: nothing was started")
+        raise UsageError(
+            f"max_backoff takes seconds, a timedelta or text like '10 minutes', not {value!r}: nothing was started"
+        )
     if isinstance(value, int | float):
         try:
             return timedelta(seconds=value)
         except (ValueError, OverflowError):
-            raise UsageError(f"max_backoff={value!r} is no length of time: nothing was started") from None
+            raise UsageError(
+                f"max_backoff={value!r} is no length of time: nothing was started"
+            ) from None
     return value

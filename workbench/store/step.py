@@ -1,8 +1,10 @@
-"""Running one statement of a user on a session, so that nothing of it leaks and nobody else's lock is held meanwhile.
+"""Running one statement of a user on a session, so that nothing of it leaks and nobody else's lock
+is held meanwhile.
 
-In a transaction, the statement and everything after it up to the engine's own checkpoint travel in one pipeline: the user's
-statement, the tail that brings deferred work of the user forward (still the user's to blame), the return to the engine's own
-role and settings, and only then the run's lock. What the checkpoint writes is not known here.
+In a transaction, the statement and everything after it up to the engine's own checkpoint travel in
+one pipeline: the user's statement, the tail that brings deferred work of the user forward (still
+the user's to blame), the return to the engine's own role and settings, and only then the run's
+lock. What the checkpoint writes is not known here.
 """
 
 from __future__ import annotations
@@ -21,11 +23,9 @@ from workbench.store.wire import Session, Statement, error, rows
 
 __all__ = ["SESSION_OPTIONS", "Ran", "reset", "run_alone", "run_in_transaction"]
 
-#: Settings that every reset of a step's session returns to. The timeout frees a run's lock when an engine freezes
-#: between its step's statement and the commit.
-SESSION_OPTIONS = (
-    "-c df.in_workflow=true -c client_connection_check_interval=2s -c idle_in_transaction_session_timeout=60s"
-)
+#: Settings that every reset of a step's session returns to. The timeout frees a run's lock when an
+#: engine freezes between its step's statement and the commit.
+SESSION_OPTIONS = "-c df.in_workflow=true -c client_connection_check_interval=2s -c idle_in_transaction_session_timeout=60s"
 
 _ENTER = b"""SELECT set_config('df.attempt', $1, true), set_config('df.run', $2, true), set_config('df.cancel', '', true),
     set_config('application_name', $3, true), set_config('datestyle', 'ISO', true), set_config('extra_float_digits', '1', true)"""
@@ -41,8 +41,9 @@ _TAIL = (
     Statement(b"RESET ALL"),
     Statement(b"SELECT pg_catalog.set_config('statement_timeout', '0', true), pg_catalog.set_config('lock_timeout', '0', true)"),
 )  # fmt: skip
-#: What DISCARD ALL does, except DISCARD PLANS: the plans of our own functions are no state that a step could see, and
-#: making them anew costs more than a commit (measured: 0.5 ms of a 1.2 ms step).
+#: What DISCARD ALL does, except DISCARD PLANS: the plans of our own functions are no state that a
+#: step could see, and making them anew costs more than a commit (measured: 0.5 ms of a 1.2 ms
+#: step).
 _RESET = tuple(
     Statement(sql)
     for sql in (
@@ -65,8 +66,9 @@ _LOCK = _USER + 1 + len(_TAIL)
 class Ran:
     """What came of a statement.
 
-    `blame` is the error that is the statement's own; `infrastructure` one that is not, and after which the whole
-    transaction may be repeated. With neither, the run is locked and the transaction open.
+    `blame` is the error that is the statement's own; `infrastructure` one that is not, and after
+    which the whole transaction may be repeated. With neither, the run is locked and the transaction
+    open.
     """
 
     final: pq.abc.PGresult | None = None
@@ -78,11 +80,17 @@ class Ran:
 
 
 async def run_in_transaction(
-    session: Session, sql: str, leaf: Leaf, version: int, on_chunk: Callable[[pq.abc.PGresult], None]
+    session: Session,
+    sql: str,
+    leaf: Leaf,
+    version: int,
+    on_chunk: Callable[[pq.abc.PGresult], None],
 ) -> Ran:
-    """Run a statement up to the point where its checkpoint may be written; the transaction stays open.
+    """Run a statement up to the point where its checkpoint may be written; the transaction stays
+    open.
 
-    `version` is that of the caller's copy of the run. OperationalError: the connection was lost on the way.
+    `version` is that of the caller's copy of the run. OperationalError: the connection was lost on
+    the way.
     """
     results = await session.pipeline(
         verbs.BEGIN,
@@ -136,7 +144,9 @@ async def run_alone(
 
 
 async def reset(session: Session) -> None:
-    """Leave nothing of a step for the next one: settings, role, temporary tables, locks, LISTENs, prepared statements."""
+    """Leave nothing of a step for the next one: settings, role, temporary tables, locks, LISTENs,
+    prepared statements.
+    """
     await session.run(*_RESET)
 
 

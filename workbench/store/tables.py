@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, LiteralString, cast
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
@@ -20,22 +20,28 @@ _TYPES = {"i": "bigint", "u": "numeric", "f": "double precision", "b": "boolean"
 
 
 def query(conn: psycopg.Connection[Any], text: str, parameters: Any) -> pandas.DataFrame:
-    """Rows of a query as a DataFrame, columns in select-list order; no columns for a statement that returns none."""
+    """Rows of a query as a DataFrame, columns in select-list order; no columns for a statement that
+    returns none.
+    """
     import pandas
 
     with conn.cursor() as cursor:
-        cursor.execute(cast(LiteralString, text), parameters)
+        cursor.execute(text, parameters)
         if cursor.description is None:
             return pandas.DataFrame()
         columns = [column.name for column in cursor.description]
         return pandas.DataFrame(cursor.fetchall(), columns=pandas.Index(columns))
 
 
-def load(conn: psycopg.Connection[Any], frame: pandas.DataFrame, table: str, *, replace: bool) -> int:
+def load(
+    conn: psycopg.Connection[Any], frame: pandas.DataFrame, table: str, *, replace: bool
+) -> int:
     """Make a table of a DataFrame, in one transaction; the number of rows written."""
     names = [str(name) for name in frame.columns]
     if not names or len(set(names)) != len(names):
-        raise UsageError(f"a table needs columns with different names, and this frame has {names}: nothing was written")
+        raise UsageError(
+            f"a table needs columns with different names, and this frame has {names}: nothing was written"
+        )
     target = sql.Identifier(*_parts(table))
     columns = [
         sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(_type(frame[column])))
@@ -45,9 +51,13 @@ def load(conn: psycopg.Connection[Any], frame: pandas.DataFrame, table: str, *, 
         if replace:
             cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(target))
         try:
-            cursor.execute(sql.SQL("CREATE TABLE {} ({})").format(target, sql.SQL(", ").join(columns)))
+            cursor.execute(
+                sql.SQL("CREATE TABLE {} ({})").format(target, sql.SQL(", ").join(columns))
+            )
         except psycopg.errors.DuplicateTable:
-            raise UsageError(f"table {table} exists: nothing was written. Pass replace=True to drop it first.") from None
+            raise UsageError(
+                f"table {table} exists: nothing was written. Pass replace=True to drop it first."
+            ) from None
         with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(target)) as copy:
             for row in frame.itertuples(index=False, name=None):
                 copy.write_row([_cell(value) for value in row])
@@ -56,15 +66,17 @@ def load(conn: psycopg.Connection[Any], frame: pandas.DataFrame, table: str, *, 
 
 def _parts(table: str) -> list[str]:
     parts = table.split(".")
-    if not 1 <= len(parts) <= 2 or not all(re.fullmatch(r"[^\x00\".]{1,63}", part) for part in parts):
+    if not 1 <= len(parts) <= 2 or not all(
+        re.fullmatch(r"[^\x00\".]{1,63}", part) for part in parts
+    ):
         raise UsageError(f"{table!r} cannot name a table: write name or schema.name")
     return parts
 
 
-def _type(column: pandas.Series[Any]) -> LiteralString:
+def _type(column: pandas.Series[Any]) -> str:
     if getattr(column.dtype, "tz", None) is not None:
         return "timestamptz"
-    return cast(LiteralString, _TYPES.get(getattr(column.dtype, "kind", "O"), "text"))
+    return _TYPES.get(getattr(column.dtype, "kind", "O"), "text")
 
 
 def _cell(value: Any) -> Any:

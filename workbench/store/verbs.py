@@ -1,13 +1,15 @@
-"""One function for each verb of an engine: the statement that asks Postgres for it, and how its rows read.
+"""One function for each verb of an engine: the statement that asks Postgres for it, and how its
+rows read.
 
-The bodies are in `functions/40_engine.sql` and `50_liveness.sql`. Statements are composed into pipelines by the engine.
+The bodies are in `functions/40_engine.sql` and `50_liveness.sql`. Statements are composed into
+pipelines by the engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from psycopg import pq
 
@@ -16,11 +18,14 @@ from workbench.store.wire import Statement, rows
 BEGIN = Statement(b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 COMMIT = Statement(b"COMMIT")
 ROLLBACK = Statement(b"ROLLBACK")
+UNLOCK = Statement(b"SELECT pg_advisory_unlock_all()")
 NOW = Statement(b"SELECT to_json(df.now()) #>> '{}'", prepared=True)
 
 
 class RunRow(NamedTuple):
-    """A run as `df._load` and `df._due` return it; `graph`, `input`, `vars` and `nodes` are JSON text."""
+    """A run as `df._load` and `df._due` return it; `graph`, `input`, `vars` and `nodes` are JSON
+    text.
+    """
 
     id: str
     status: str
@@ -64,7 +69,9 @@ class Leaf(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Another engine: `held` says whether its lock is there, `server_age` how long the server has had its sessions (seconds)."""
+    """Another engine: `held` says whether its lock is there, `server_age` how long the server has
+    had its sessions (seconds).
+    """
 
     id: str
     held: bool
@@ -129,7 +136,9 @@ def checkpoint(
 
 
 def named(run: str, names: Iterable[str]) -> Statement:
-    return Statement(b"SELECT * FROM df._named($1, $2)", (run.encode(), array(names)), prepared=True)
+    return Statement(
+        b"SELECT * FROM df._named($1, $2)", (run.encode(), array(names)), prepared=True
+    )
 
 
 def goes_autocommit(leaf: Leaf) -> Statement:
@@ -173,7 +182,9 @@ def leave(engine: str) -> Statement:
 
 
 def add_session(engine: str, pid: int) -> Statement:
-    return Statement(b"SELECT df._add_session($1, $2)", (engine.encode(), _number(pid)), prepared=True)
+    return Statement(
+        b"SELECT df._add_session($1, $2)", (engine.encode(), _number(pid)), prepared=True
+    )
 
 
 def end_sessions() -> Statement:
@@ -201,29 +212,36 @@ def setting(name: str) -> Statement:
 
 def read_runs(result: pq.abc.PGresult) -> list[RunRow]:
     return [
-        RunRow(r[0], r[1], int(r[2]), *r[3:8], int(r[8]), float(r[9]), *r[10:])  # type: ignore[arg-type,misc]
-        for r in rows(result)
-    ]
+        RunRow(
+            r[0], r[1], int(r[2]), r[3], r[4], r[5], r[6], r[7], int(r[8]), float(r[9]), r[10], r[11]
+        )
+        for r in _texts(result)
+    ]  # fmt: skip
 
 
 def read_locked(result: pq.abc.PGresult) -> list[LockedRow]:
-    return [LockedRow(r[0], r[1], int(r[2]), r[3]) for r in rows(result)]  # type: ignore[arg-type]
+    return [LockedRow(r[0], r[1], int(r[2]), r[3]) for r in _texts(result)]
 
 
 def read_claims(result: pq.abc.PGresult) -> list[ClaimedRow]:
     return [
-        ClaimedRow(r[0], int(r[1]), r[2], int(r[3]), datetime.fromisoformat(r[4]))  # type: ignore[arg-type]
-        for r in rows(result)
+        ClaimedRow(r[0], int(r[1]), r[2], int(r[3]), datetime.fromisoformat(r[4]))
+        for r in _texts(result)
     ]
 
 
 def read_leaves(result: pq.abc.PGresult) -> list[Leaf]:
-    return [Leaf(r[0], int(r[1]), r[2]) for r in rows(result)]  # type: ignore[arg-type]
+    return [Leaf(r[0], int(r[1]), r[2]) for r in _texts(result)]
 
 
 def read_watched(result: pq.abc.PGresult) -> list[Watched]:
-    return [Watched(r[0], r[1] == "t", r[2], float(r[3])) for r in rows(result)]  # type: ignore[arg-type]
+    return [Watched(r[0], r[1] == "t", r[2], float(r[3])) for r in _texts(result)]
 
 
 def read_now(result: pq.abc.PGresult) -> datetime:
     return datetime.fromisoformat(str(rows(result)[0][0]))
+
+
+def _texts(result: pq.abc.PGresult) -> list[list[Any]]:
+    """`rows`, for columns of which the schema says which may be NULL."""
+    return rows(result)

@@ -1,15 +1,15 @@
 """One libpq connection driven by an event loop, in pipelines of extended-protocol statements.
 
-An engine's hot path sends a dozen statements per step; a pipeline makes them one round trip. psycopg's own cursors cannot
-do that and at the same time read one result in bounded chunks, so this uses its libpq wrapper (`psycopg.pq`) directly.
-What the statements mean is not known here.
+An engine's hot path sends a dozen statements per step; a pipeline makes them one round trip.
+psycopg's own cursors cannot do that and at the same time read one result in bounded chunks, so this
+uses its libpq wrapper (`psycopg.pq`) directly. What the statements mean is not known here.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import pq
@@ -21,7 +21,7 @@ _CHUNK = 1000  # rows a chunk when streaming; libpq's own examples use the same 
 _STREAMS_IN_CHUNKS = psycopg.capabilities.has_stream_chunked()
 _OK = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
 _PARTIAL = (pq.ExecStatus.SINGLE_TUPLE, pq.ExecStatus.TUPLES_CHUNK)
-_KEEPALIVE = {
+_KEEPALIVE: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -49,7 +49,9 @@ def rows(result: pq.abc.PGresult) -> list[list[str | None]]:
 
 
 class Session:
-    """A connection that runs pipelines. Not for concurrent use; once `broken`, only `close` is left."""
+    """A connection that runs pipelines. Not for concurrent use; once `broken`, only `close` is
+    left.
+    """
 
     def __init__(self, connection: psycopg.AsyncConnection) -> None:
         self.connection = connection
@@ -62,7 +64,9 @@ class Session:
 
     @classmethod
     async def connect(cls, dsn: str, *, application_name: str, options: str = "") -> Session:
-        """Open a connection; `options` are libpq command-line options that survive every reset of the session."""
+        """Open a connection; `options` are libpq command-line options that survive every reset of
+        the session.
+        """
         connection = await psycopg.AsyncConnection.connect(
             dsn, autocommit=True, application_name=application_name, options=options, **_KEEPALIVE
         )
@@ -77,7 +81,9 @@ class Session:
 
     @property
     def reusable(self) -> bool:
-        """Whether the next user may have it: not broken, and no cancel is under way that could hit the wrong statement."""
+        """Whether the next user may have it: not broken, and no cancel is under way that could hit
+        the wrong statement.
+        """
         return not (self._cancelled or self.broken)
 
     async def close(self) -> None:
@@ -98,8 +104,9 @@ class Session:
     ) -> list[pq.abc.PGresult]:
         """Run statements in one round trip; the result of each, in order.
 
-        A failed statement has a result of status FATAL_ERROR, those after it PIPELINE_ABORTED: see `error`. The rows of
-        the statement numbered `stream` are handed to `on_chunk` as they arrive and are not kept.
+        A failed statement has a result of status FATAL_ERROR, those after it PIPELINE_ABORTED: see
+        `error`. The rows of the statement numbered `stream` are handed to `on_chunk` as they arrive
+        and are not kept.
 
         Raises
         ------
