@@ -298,7 +298,11 @@ class Run:
         from workbench.views.run_view import RunView
 
         with self._database.connection() as conn:
-            return RunView(monitor.run_row(conn, self.id), monitor.run_nodes(conn, self.id))
+            return RunView(
+                monitor.run_row(conn, self.id),
+                monitor.run_nodes(conn, self.id),
+                monitor.run_attempts(conn, self.id),
+            )
 
     def __repr__(self) -> str:
         try:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import weakref
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.engine.context import Context
@@ -21,7 +23,7 @@ from workbench.graph.handlers import dataframe_parameters, fingerprint, lookup
 from workbench.graph.substitute import REF_KEY, Named, is_reference, resolve_input
 from workbench.graph.values import encode
 
-__all__ = ["Handlers", "call", "resolve_arguments"]
+__all__ = ["Handlers", "call"]
 
 
 class Handlers:
@@ -41,20 +43,21 @@ class Handlers:
         return self._available
 
     def has(self, name: str) -> bool:
-        """Whether this process has the handler; the module it names is imported when it was not
-        yet.
-        """
+        """Whether this process has the handler, whose module is imported if need be."""
+        return name in self._available or self._find(name)
+
+    def _find(self, name: str) -> bool:
         try:
             lookup(name)
         except HandlerError:
-            self._available.discard(name)
             return False
         self._available.add(name)
         return True
 
     def look_for(self, wanted: Iterable[str]) -> bool:
         """Look once more, since a cell may have defined what was missing; whether any was found."""
-        return any([self.has(name) for name in wanted])
+        found = [name for name in wanted if self.has(name)]
+        return bool(found)
 
     def submit(
         self, claim: Claim, name: str, arguments: Any, names: Mapping[str, Named], context: Context
@@ -75,7 +78,7 @@ class Handlers:
         event: Completed | Failed
         try:
             function = lookup(name)
-            code = fingerprint(function)
+            code = _shape(function).fingerprint
             result = call(function, arguments, names, context)
             event = Completed(claim.node, claim.token, Value(encode(result)), code)
         except BaseException as error:
@@ -85,39 +88,67 @@ class Handlers:
 
 def call(
     function: Callable[..., Any],
-    arguments: Any,
+    arguments: Mapping[str, Any],
     names: Mapping[str, Named],
     context: Context | None,
 ) -> Any:
-    """Call a handler as the engine does: references resolved, DataFrames where annotated, `ctx`
-    where asked for.
+    """Call a handler as the engine does.
+
+    References are replaced by values, by typed DataFrames where the parameter is annotated so, and
+    `ctx` is passed where the function has such a parameter.
     """
-    keywords = resolve_arguments(function, arguments, names)
-    if context is not None and "ctx" in inspect.signature(function).parameters:
+    shape = _shape(function)
+    keywords = {
+        parameter: _argument(value, names, as_frame=parameter in shape.frames)
+        for parameter, value in arguments.items()
+    }
+    if shape.takes_context and context is not None:
         keywords.setdefault("ctx", context)
-    if inspect.iscoroutinefunction(function):
+    if shape.is_coroutine:
         return asyncio.run(function(**keywords))
     return function(**keywords)
 
 
-def resolve_arguments(
-    function: Callable[..., Any], arguments: Any, names: Mapping[str, Named]
-) -> dict[str, Any]:
-    """The keyword arguments of a call: `{"$ref": …}` replaced by values, row sets as typed
-    DataFrames where annotated.
-    """
-    frames = dataframe_parameters(function)
-    resolved = {}
-    for parameter, value in arguments.items():
-        if parameter in frames and is_reference(value) and value[REF_KEY] in names:
-            resolved[parameter] = _frame(names[value[REF_KEY]])
-        else:
-            resolved[parameter] = resolve_input(value, names)
-    return resolved
-
-
-def _frame(named: Named) -> Any:
+def _argument(value: Any, names: Mapping[str, Named], *, as_frame: bool) -> Any:
+    if not (as_frame and is_reference(value) and value[REF_KEY] in names):
+        return resolve_input(value, names)
     from workbench.frames import frame
 
+    named = names[value[REF_KEY]]
     columns = None if named.columns is None else [(c.name, c.type) for c in named.columns]
     return frame(named.value, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a call needs to know of a function; kept as long as its code stays (reloading may swap that in place)."""
+
+    code: object
+    fingerprint: str
+    frames: frozenset[str]
+    takes_context: bool
+    is_coroutine: bool
+
+
+_shapes: weakref.WeakKeyDictionary[Callable[..., Any], _Shape] = weakref.WeakKeyDictionary()
+
+
+def _shape(function: Callable[..., Any]) -> _Shape:
+    code = getattr(function, "__code__", function)
+    shape = _shapes.get(function)
+    if shape is None or shape.code is not code:
+        shape = _shapes[function] = _Shape(
+            code,
+            fingerprint(function),
+            dataframe_parameters(function),
+            "ctx" in _parameters(function),
+            inspect.iscoroutinefunction(function),
+        )
+    return shape
+
+
+def _parameters(function: Callable[..., Any]) -> Container[str]:
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:  # a builtin that does not say
+        return ()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from workbench.engine.policy import Policy
 from workbench.graph.codec import loads
 from workbench.graph.node import Node
-from workbench.graph.substitute import Named
+from workbench.graph.substitute import Named, input_references
 from workbench.graph.walk import walk
 
 __all__ = [
@@ -100,6 +100,11 @@ class Planned:
     def config(self) -> Any:
         """The query of a type whose query is JSON."""
         return json.loads(self.query or "null")
+
+    @cached_property
+    def references(self) -> frozenset[str]:
+        """The names that the input of a PYTHON leaf refers to."""
+        return frozenset(input_references(self.config.get("input")))
 
     @cached_property
     def handler(self) -> str | None:

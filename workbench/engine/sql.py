@@ -221,7 +221,7 @@ class SqlLeaves:
 
     async def _value(self, session: Session, ran: step.Ran, reader: ResultReader) -> Value:
         assert ran.final is not None
-        if unknown := reader.unknown_types(self._catalog):
+        if unknown := reader.unknown_types(self._catalog, ran.final):
             oids = ("{" + ",".join(map(str, sorted(unknown))) + "}").encode()
             (result,) = await session.run(Statement(CATALOG_QUERY.encode(), (oids,)))
             self._catalog.learn(rows(result))

@@ -30,7 +30,6 @@ from workbench.errors import StepError
 from workbench.graph.substitute import (
     Named,
     expand_variables,
-    input_references,
     references,
     substitute_sql,
 )
@@ -298,6 +297,10 @@ class Engine:
     # Leaves.
 
     def _execute(self, run: Run, claim: Claim) -> None:
+        planned = run.plan[claim.node]
+        if planned.handler is not None and not planned.references:
+            self._call_handler(run, claim, planned, {})  # nothing to wait for: no task
+            return
         task = self._loop.create_task(self._execute_leaf(run, claim))
         self._leaves.add(task)
         task.add_done_callback(self._leaves.discard)
@@ -306,7 +309,9 @@ class Engine:
         planned = run.plan[claim.node]
         try:
             if planned.handler is not None:
-                await self._call_handler(run, claim, planned)
+                self._call_handler(
+                    run, claim, planned, await self._names(run, set(planned.references))
+                )
             else:
                 await self._sql.execute(run, claim, await self._statement(run, planned))
         except StepError as refused:
@@ -321,9 +326,10 @@ class Engine:
             )
             self._core.workload.report(claim, Failed(claim.node, claim.token, describe(fault)))
 
-    async def _call_handler(self, run: Run, claim: Claim, planned: Planned) -> None:
+    def _call_handler(
+        self, run: Run, claim: Claim, planned: Planned, names: dict[str, Named]
+    ) -> None:
         arguments = planned.config.get("input") or {}
-        names = await self._names(run, input_references(arguments))
         state = run.nodes[claim.node]
         context = Context(run.id, claim.node, state.attempt + 1, run.policy.max_attempts, self._dsn)
         self._handlers.submit(claim, str(planned.handler), arguments, names, context)
