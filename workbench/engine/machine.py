@@ -14,7 +14,7 @@ changed node into one `Decision`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from workbench.engine import policy
@@ -269,7 +269,7 @@ class _Turn:
                 delay_source=source,
                 fingerprint=event.fingerprint,
             )
-            self.back_to_ready(event.node, self.now + timedelta(seconds=delay), error=error)
+            self.back_to_ready(event.node, policy.later(self.now, delay), error=error)
         self.decision.nodes[event.node].attempt = attempt
 
     def attempt_lost(self, event: Lost, max_lost: int) -> None:
