@@ -15,11 +15,11 @@ import psycopg
 
 from .. import __version__
 from ..errors import WorkbenchError
-from . import db
+from . import db, demo
 
 __all__ = ["main"]
 
-_COMMANDS = (db,)
+_COMMANDS = (db, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

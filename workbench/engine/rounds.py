@@ -7,6 +7,7 @@ batch that fails is repeated one run at a time.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -55,6 +56,7 @@ class Rounds:
         self.look_for_due = True
         self.look_for_ready = True
         self.start_without_room = False
+        self._promised = 0  # room that rounds under way count on
         self._watermark = _EPOCH
 
     def full_scan(self) -> None:
@@ -65,23 +67,37 @@ class Rounds:
     @property
     def pending(self) -> bool:
         """Whether another round would have something to do at once."""
-        work = self._core.workload
-        return bool(work.reports) or (
-            self._core.claiming and work.free > 0 and (self.look_for_due or self.look_for_ready)
-        )
+        if self._core.workload.reports:
+            return True
+        if not self._core.claiming:
+            return False
+        if self._core.workload.free > self._promised:
+            return self.look_for_due or self.look_for_ready
+        return self.look_for_due and self.start_without_room
 
     async def round(self, session: Session) -> None:
         """Record, start, claim. OperationalError: the connection is lost; reports that were not
         recorded are kept.
         """
         reports = self._core.workload.take_reports(MOST_REPORTS)
+        room = max(0, self._core.workload.free - self._promised) + len(reports)
+        self._promised += room
         try:
-            await self._round(session, reports)
+            await self._round(session, reports, room)
         except psycopg.Error as failed:
             await self._after_failure(session, reports, failed)
+        except asyncio.CancelledError:
+            self._keep(reports)
+            raise
+        finally:
+            self._promised -= room
 
-    async def _round(self, session: Session, reports: list[Report]) -> None:
-        room = self._core.workload.free + len(reports)
+    def _keep(self, reports: list[Report]) -> None:
+        """They may have been recorded, or not: then the next round finds their tokens gone."""
+        for report in reports:
+            self._core.workload.requeue(report)
+
+    async def _round(self, session: Session, reports: list[Report], room: int) -> None:
         claiming = self._core.claiming and self.look_for_ready and room > 0
         most_due = self._most_due(room)
         tokens = self._core.workload.draw(room) if claiming else []
@@ -248,8 +264,7 @@ class Rounds:
         self, session: Session, reports: list[Report], failed: psycopg.Error
     ) -> None:
         if session.broken:
-            for report in reports:
-                self._core.workload.requeue(report)
+            self._keep(reports)
             raise failed
         await session.run(verbs.ROLLBACK)
         if len(reports) > 1:

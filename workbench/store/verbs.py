@@ -181,10 +181,8 @@ def leave(engine: str) -> Statement:
     return Statement(b"SELECT df._leave($1)", (engine.encode(),))
 
 
-def add_session(engine: str, pid: int) -> Statement:
-    return Statement(
-        b"SELECT df._add_session($1, $2)", (engine.encode(), _number(pid)), prepared=True
-    )
+def add_session(engine: str, pid: int, *, prepared: bool = True) -> Statement:
+    return Statement(b"SELECT df._add_session($1, $2)", (engine.encode(), _number(pid)), prepared)
 
 
 def end_sessions() -> Statement:

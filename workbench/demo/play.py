@@ -1,0 +1,182 @@
+"""The play: start a run, kill its engine in the middle, see another one finish it, count.
+
+One function a scene, in order. Nothing here waits for a time to pass: each scene ends when the
+database says that what it is about has happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.bench import Bench
+from workbench.demo import pipeline
+from workbench.demo.page import write_page
+from workbench.demo.stage import EngineProcess, engine_process, temporary_bench, temporary_home
+from workbench.demo.story import Story
+from workbench.demo.watch import Watch
+from workbench.run import Run
+from workbench.store import embedded
+from workbench.views.run_view import RunView
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Proof", "play"]
+
+KILL_AT = 25  # of the rows that `publish` inserts
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was counted in the tables after the run.
+
+    Attributes
+    ----------
+    source, staged:
+        Rows of the data set, and of the table that the first step fills.
+    published, different:
+        Rows of the last table, and how many different (continent, year) they have.
+    drawn:
+        Numbers drawn from the sequence: inserts ever executed, committed or not.
+    """
+
+    source: int
+    staged: int
+    published: int
+    different: int
+    drawn: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether every effect is there once."""
+        return self.staged == self.source and self.published == self.different == pipeline.ROWS
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return each count and what it says."""
+        undone = self.drawn - self.published
+        return [
+            (f"{self.staged:,}", f"rows staged, of {self.source:,} in the source"),
+            (f"{self.published:,}", f"rows published, {self.different:,} different ones"),
+            (f"{self.drawn:,}", "rows inserted altogether (a sequence counted, which forgets none)"),
+            (f"{undone:,}", "of them by the killed engine, rolled back with it"),
+        ]
+
+
+def play(page: Path, story: Story) -> None:
+    """Play the demo and write its page.
+
+    Parameters
+    ----------
+    page:
+        The HTML file to write.
+    story:
+        Tells what happens.
+
+    Raises
+    ------
+    EmbeddedError
+        No Postgres can be started here.
+    StateError
+        The run did not do what the demo is about.
+    OSError
+        The page cannot be written.
+    """
+    story.title("workbench demo: a durable pipeline whose engine is killed half way through")
+    with temporary_home() as home:
+        story.tell(f"a Postgres of the demo's own starts in {home}")
+        with temporary_bench(home) as bench:
+            _set_the_scene(bench, story)
+            with engine_process(embedded.ensure(home)) as engine:
+                run = _run_until_killed(bench, engine, story)
+            proof = _count(bench)
+            _show(bench, run, proof, story)
+            write_page(page, story.lines, proof.lines(), _view(run), holds=proof.holds)
+        story.tell(f"page written: {page.resolve()}")
+    story.tell(f"the server has stopped, {home} is removed")
+
+
+def _set_the_scene(bench: Bench, story: Story) -> None:
+    from plotly.data import gapminder
+
+    loaded = bench.load(gapminder(), "gapminder")
+    bench.query(pipeline.TABLES)
+    version = str(_one(bench, "SHOW server_version")).split()[0]
+    story.tell(f"Postgres {version} is ready; {loaded:,} rows of gapminder are loaded (from plotly)")
+
+
+def _run_until_killed(bench: Bench, engine: EngineProcess, story: Story) -> Run:
+    story.tell(f"engine {engine.id} is process {engine.pid}")
+    run = bench.start(pipeline.graph(), label="gapminder", max_attempts=3)
+    story.tell(f"run {run.id}: staged → cleaned → summary → published, 3 attempts a step at most")
+    watch = Watch(run, story)
+    watch.until(lambda: _drawn(bench) > 0, "the last step to begin")
+    rows = f"{pipeline.ROWS} rows, {pipeline.PAUSE * 1000:.0f} ms each"
+    story.tell(f"published  runs in process {engine.pid}: {rows}", "running")
+    bench.work()
+    story.tell("a second engine starts, in this process; it has nothing to do yet")
+    watch.until(lambda: _drawn(bench) >= KILL_AT, "rows to be inserted")
+    _kill(bench, run, engine, watch, story)
+    watch.until(run.done, "the run to end")
+    run.result()
+    story.tell(f"run {run.id} is {run.status}", "completed")
+    return run
+
+
+def _kill(bench: Bench, run: Run, engine: EngineProcess, watch: Watch, story: Story) -> None:
+    killed_at = _one(bench, "SELECT clock_timestamp()")
+    signal = engine.kill()
+    drawn = _drawn(bench)
+    story.tell(
+        f"SIGKILL: process {engine.pid} is dead (signal {signal}), {drawn} rows inserted and none committed",
+        "failed",
+    )
+    watch.until(lambda: _taken_over(run, engine), "the other engine to take over")
+    node = run.node("published")
+    late = (node.started_at - killed_at).total_seconds() if node.started_at else 0.0
+    story.tell(
+        f"published  engine {node.engine_id} took over {late * 1000:.0f} ms after the kill; the "
+        "step begins anew",
+        "retrying",
+    )
+
+
+def _taken_over(run: Run, engine: EngineProcess) -> bool:
+    node = run.node("published")
+    return node.engine_id not in (None, engine.id)
+
+
+def _count(bench: Bench) -> Proof:
+    counts = bench.query(
+        "SELECT (SELECT count(*) FROM gapminder) AS source, (SELECT count(*) FROM staged) AS staged, "
+        "count(*) AS published, count(DISTINCT (continent, year)) AS different FROM published"
+    ).iloc[0]
+    return Proof(*(int(number) for number in counts), drawn=_drawn(bench))
+
+
+def _show(bench: Bench, run: Run, proof: Proof, story: Story) -> None:
+    story.title("Nothing was done twice" if proof.holds else "SOMETHING WAS DONE TWICE OR NOT AT ALL")
+    story.block("\n".join(f"{number:>6}  {what}" for number, what in proof.lines()))
+    story.title("Life expectancy, weighted by population")
+    story.block(_table(run["published"].df))
+    story.title("The run")
+    story.block(str(run.view()))
+    story.title("Afterwards")
+
+
+def _view(run: Run) -> RunView:
+    data = run.view().data
+    return RunView(data.run, data.nodes, run.attempts)
+
+
+def _table(frame: pandas.DataFrame) -> str:
+    return str(frame.to_string(index=False))
+
+
+def _drawn(bench: Bench) -> int:
+    return int(_one(bench, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM draws"))
+
+
+def _one(bench: Bench, sql: str) -> Any:
+    return bench.query(sql).iloc[0, 0]

@@ -1,0 +1,239 @@
+"""An engine's life on its event loop: get the database, work until it is lost or the end, begin
+again.
+
+It keeps a control session (liveness), two sessions for rounds, so that one can decide while the
+other waits for Postgres, and a few for SQL steps. Nothing in memory is needed to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import psycopg
+
+from workbench.engine.core import Core
+from workbench.engine.handlers import Handlers
+from workbench.engine.leaves import Leaves
+from workbench.engine.liveness import LOOK, Liveness
+from workbench.engine.model import Released
+from workbench.engine.rounds import Rounds
+from workbench.engine.sql import SqlLeaves
+from workbench.store import step, verbs
+from workbench.store.wire import Session, rows
+
+__all__ = ["Life"]
+
+log = logging.getLogger("workbench")
+
+POLL = 0.25  # seconds between looks at the tables when nothing calls for one
+FULL_SCAN = 5.0  # seconds between scans from the beginning
+RECONNECT = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds until the next try to connect; the last repeats
+GRACE = 0.5  # seconds that running leaves have to end at an orderly stop
+RECORDERS = 2
+
+#: Sessions of the engine's own speak one dialect, whatever the role's settings are.
+OWN_OPTIONS = (
+    "-c DateStyle=ISO -c TimeZone=UTC -c statement_timeout=0 -c lock_timeout=0"
+    " -c idle_in_transaction_session_timeout=60s"
+)
+
+
+class Life:
+    """Everything between `Engine.start` and `Engine.stop`. Only `run` is not for the loop's thread
+    alone.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        ceiling: int | None,
+        executor: Executor | None,
+        call_soon: Callable[[Callable[[], None]], None],
+        on_finished: Callable[[str], None],
+    ) -> None:
+        self._dsn = dsn
+        self._ceiling = ceiling
+        self._executor = executor
+        self._call_soon = call_soon
+        self._on_finished = on_finished
+        self.on_entered: Callable[[], None] = lambda: None
+        self._core: Core | None = None
+        self._entered = False
+        self._work = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._waking = False
+        self._tries = 0
+
+    @property
+    def identity(self) -> str:
+        return "" if self._core is None else self._core.identity
+
+    def stop(self) -> None:
+        """Begin the orderly end."""
+        self._stop.set()
+        self._work.set()
+
+    def look_now(self) -> None:
+        """Look for runs to start and leaves to claim at once."""
+        if self._core is not None:
+            self._rounds.look_for_due = self._rounds.look_for_ready = True
+            self._work.set()
+
+    async def run(self) -> None:
+        """Live until `stop`. Raises what keeps the engine from entering at all."""
+        core = Core(self._dsn, self._ceiling or await self._configured_ceiling(), self._report_came)
+        self._handlers = Handlers(core.workload, self._executor)
+        self._sql = SqlLeaves(core, self._step_session)
+        self._leaves = Leaves(core, self._handlers, self._sql, self._own_session)
+        self._rounds = Rounds(core)
+        self._liveness = Liveness(core, self._handlers.available)
+        core.has_handler = self._handlers.has
+        core.available_handlers = lambda: self._handlers.available
+        core.execute = self._leaves.execute
+        core.on_finished = self._on_finished
+        self._core = core
+        try:
+            while not self._stop.is_set():
+                await self._connected(core)
+        finally:
+            self._handlers.close()
+
+    async def _configured_ceiling(self) -> int:
+        session = await self._own_session("setup")
+        try:
+            (result,) = await session.run(verbs.setting("max_activity_concurrency"))
+            return int(str(rows(result)[0][0]))
+        finally:
+            await session.close()
+
+    async def _connected(self, core: Core) -> None:
+        """From getting the database to losing it, or to the end."""
+        sessions: list[Session] = []
+        try:
+            for purpose in ("control", *["rounds"] * RECORDERS):
+                sessions.append(await self._own_session(purpose))  # noqa: PERF401 - close those made
+            control, *recorders = sessions
+            await self._liveness.enter(control)
+            for session in recorders:
+                await session.run(verbs.add_session(core.identity, session.pid))
+            self._rounds.full_scan()
+            self._entered = True
+            self.on_entered()
+            await self._until_lost(control, recorders)
+        except (psycopg.Error, OSError) as lost:
+            if not (self._entered or isinstance(lost, psycopg.OperationalError | OSError)):
+                raise
+            await self._pause(core, lost)
+        finally:
+            for session in sessions:
+                await session.close()
+
+    async def _pause(self, core: Core, lost: Exception) -> None:
+        core.claiming = False
+        core.copies.clear()
+        delay = RECONNECT[min(self._tries, len(RECONNECT) - 1)]
+        self._tries += 1
+        log.warning("the database is away (%s): next try in %s s", str(lost).strip(), delay)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), delay)
+
+    async def _until_lost(self, control: Session, recorders: list[Session]) -> None:
+        recording = [asyncio.create_task(self._keep_recording(session)) for session in recorders]
+        others = [
+            asyncio.create_task(self._keep_looking(control)),
+            asyncio.create_task(self._keep_polling()),
+        ]
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            done, _ = await asyncio.wait(
+                [*recording, *others, stop], return_when=asyncio.FIRST_COMPLETED
+            )
+            if self._stop.is_set():
+                done, _ = await asyncio.wait(recording, timeout=GRACE)  # to the end of their rounds
+            for ended in done:
+                ended.result()
+        finally:
+            for task in (*recording, *others, stop):
+                task.cancel()
+            await asyncio.gather(*recording, *others, stop, return_exceptions=True)
+        if self._stop.is_set():
+            await self._end(control, recorders[0])
+
+    async def _keep_looking(self, control: Session) -> None:
+        while True:
+            await self._liveness.look(control)
+            if await self._leaves.find_handlers(control):
+                self.look_now()
+            await asyncio.sleep(LOOK)
+
+    async def _keep_recording(self, session: Session) -> None:
+        while not self._stop.is_set():
+            self._work.clear()
+            self._waking = False
+            if self._rounds.pending:
+                await self._rounds.round(session)
+                self._tries = 0
+            else:
+                await self._news(POLL)
+
+    async def _keep_polling(self) -> None:
+        """Look at the tables every so often: what other processes did, and what has become due."""
+        polls = 0
+        while True:
+            await asyncio.sleep(POLL)
+            polls += 1
+            if polls % round(FULL_SCAN / POLL) == 0:
+                self._rounds.full_scan()
+            self._rounds.start_without_room = True
+            self.look_now()
+
+    async def _news(self, timeout: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._work.wait(), timeout)
+
+    async def _end(self, control: Session, recorder: Session) -> None:
+        """Claims go back uncounted; what still runs after the grace is not waited for."""
+        assert self._core is not None
+        work = self._core.workload
+        self._core.stopping, self._core.claiming = True, False
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + GRACE
+        for claim in work:
+            claim.interrupt()
+        while len(work) and loop.time() < deadline:
+            self._work.clear()
+            self._waking = False
+            if work.reports:
+                await self._rounds.round(recorder)
+            else:
+                await self._news(deadline - loop.time())
+        for claim in work:
+            work.report(claim, Released(claim.node, claim.token))
+        while work.reports:
+            await self._rounds.round(recorder)
+        await self._leaves.close()
+        await self._sql.close()
+        await self._liveness.leave(control)
+        log.info("engine %s left", self._core.identity)
+
+    async def _own_session(self, purpose: str) -> Session:
+        return await Session.connect(
+            self._dsn, application_name=f"workbench engine {purpose}", options=OWN_OPTIONS
+        )
+
+    async def _step_session(self) -> Session:
+        session = await Session.connect(
+            self._dsn, application_name="workbench step", options=step.SESSION_OPTIONS
+        )
+        await session.run(verbs.add_session(self.identity, session.pid, prepared=False))
+        return session
+
+    def _report_came(self) -> None:
+        """Called by handler threads too: one call into the loop for any number of reports."""
+        if not self._waking:
+            self._waking = True
+            self._call_soon(self._work.set)
