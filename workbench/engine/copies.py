@@ -15,7 +15,7 @@ from workbench.engine.model import NodeState, Plan, Run
 from workbench.engine.policy import Policy
 from workbench.store.verbs import LockedRow, RunRow
 
-__all__ = ["Copies"]
+__all__ = ["Copies", "unreadable"]
 
 _plan = lru_cache(maxsize=512)(Plan.parse)
 
@@ -75,6 +75,12 @@ class Copies:
             run.status, run.version = row.status, row.version
             _take_nodes(run, row.nodes)
         return run
+
+
+def unreadable(row: RunRow) -> Run:
+    """Stand in for a run whose graph cannot be read: nothing can be decided about it but to park it."""
+    policy = Policy(row.max_attempts, row.max_backoff, row.on_failure)
+    return Run(row.id, Plan(()), policy, row.status, row.version, label=row.label)
 
 
 def _take_nodes(run: Run, rows: str | None) -> None:

@@ -17,12 +17,13 @@ import psycopg
 from psycopg import pq
 
 from workbench.engine import documents
+from workbench.engine.copies import unreadable
 from workbench.engine.core import Core, Settled
 from workbench.engine.failure import describe
 from workbench.engine.model import Decision, Event, Failed, Faulted, Revive, Run, Start
 from workbench.engine.workload import Claim, Report
 from workbench.store import verbs
-from workbench.store.verbs import ClaimedRow
+from workbench.store.verbs import ClaimedRow, RunRow
 from workbench.store.wire import Session, Statement, error
 
 __all__ = ["Rounds"]
@@ -105,7 +106,10 @@ class Rounds:
         if tokens:
             opening += [verbs.BEGIN, self._claim(tokens), verbs.COMMIT]
         opening += [verbs.BEGIN, *self._lock(reports), verbs.due(most_due), verbs.NOW]
-        results = await session.run(*opening)
+        try:
+            results = await session.run(*opening)
+        finally:  # answered or lost: what bears one of them and is no claim of ours is given back
+            self._core.workload.undraw(tokens)
         claims = verbs.read_claims(results[1]) if tokens else []
         self._claimed(tokens, claims)
         due = verbs.read_runs(results[-2])
@@ -115,7 +119,7 @@ class Rounds:
         for report in reports:
             self._settle_report(batch, report, missing, now)
         for row in due:
-            self._settle_start(batch, self._core.copies.take(row), now)
+            self._settle_start(batch, row, now)
         if most_due:
             self.look_for_due = len(due) == most_due
         await self._write(session, batch, claims)
@@ -148,7 +152,6 @@ class Rounds:
         return [verbs.lock(runs, [self._core.copies.version(run) for run in runs])]
 
     def _claimed(self, tokens: list[str], claims: list[ClaimedRow]) -> None:
-        self._core.workload.undraw(tokens)
         if not tokens:
             return
         self.look_for_ready = len(claims) == len(tokens)
@@ -169,8 +172,7 @@ class Rounds:
         without_copy = [row.id for row in locked if self._core.copies.refresh(row) is None]
         if without_copy:
             (loaded,) = await session.run(verbs.load(without_copy))
-            for row in verbs.read_runs(loaded):
-                self._core.copies.take(row)
+            self._take(verbs.read_runs(loaded))
         return runs - {row.id for row in locked}
 
     def _settle_report(
@@ -191,8 +193,23 @@ class Rounds:
         if settled.decision.refused:
             self._refused(report)
 
-    def _settle_start(self, batch: _Batch, run: Run, now: datetime) -> None:
+    def _settle_start(self, batch: _Batch, row: RunRow, now: datetime) -> None:
+        try:
+            run = self._core.copies.take(row)
+        except Exception as fault:
+            log.exception("run %s: its graph cannot be read, the run is parked", row.id)
+            run = unreadable(row)
+            batch.settled[run.id] = Settled(run, _parked(run, fault, now))
+            return
         self._settle(batch, run, Start() if run.status == "pending" else Revive(), now)
+
+    def _take(self, rows: list[RunRow]) -> None:
+        """Make copies; a run that cannot be read has none, and its claims go back."""
+        for row in rows:
+            try:
+                self._core.copies.take(row)
+            except Exception:
+                log.exception("run %s: its graph cannot be read", row.id)
 
     def _settle(
         self, batch: _Batch, run: Run, event: Event, now: datetime, ended: Claim | None = None
@@ -243,8 +260,7 @@ class Rounds:
             self._core.abandoned(batch.settled.values())
             raise
         if unknown:
-            for row in verbs.read_runs(results[-1]):
-                self._core.copies.take(row)
+            self._take(verbs.read_runs(results[-1]))
         for settled in batch.settled.values():
             self._core.committed(settled)
         self._execute(claims)

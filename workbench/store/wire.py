@@ -81,10 +81,11 @@ class Session:
 
     @property
     def reusable(self) -> bool:
-        """Whether the next user may have it: not broken, and no cancel is under way that could hit
-        the wrong statement.
+        """Whether the next user may have it: not broken, no transaction left open, and no cancel is
+        under way that could hit the wrong statement.
         """
-        return not (self._cancelled or self.broken)
+        idle = self.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        return idle and not (self._cancelled or self.broken)
 
     async def close(self) -> None:
         """Close the connection, whatever state it is in."""

@@ -1,0 +1,144 @@
+"""Handlers of the engine's tests, importable by every engine process.
+
+Handlers that wait stand before a gate, an advisory lock that the test holds (`Database.gate`), or
+look at `ctx.cancelled`. What they saw they write into the table `seen`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import signal
+import time
+from typing import Any
+
+from workbench.engine.context import Context
+
+SEEN = "CREATE TABLE seen (what text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())"
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+def represent(value: Any) -> str:
+    """Types and digits of a value, which equality would not tell apart."""
+    return repr(value)
+
+
+def note(ctx: Context, what: str) -> str:
+    _note(ctx, what)
+    return what
+
+
+def pass_gate(ctx: Context, gate: int) -> int:
+    """Block in a thread until the test opens the gate; the attempt's number."""
+    with ctx.connect() as conn:
+        conn.execute("INSERT INTO seen VALUES ('begun')")
+        conn.execute("SELECT pg_advisory_lock_shared(%s)", (gate,))
+    return ctx.attempt
+
+
+def sleep_blocking(ctx: Context, seconds: float) -> int:
+    _note(ctx, "begun")
+    time.sleep(seconds)
+    return ctx.attempt
+
+
+def until_cancelled(ctx: Context) -> str:
+    """Work on until the result is not wanted any more, then return all the same."""
+    _note(ctx, "begun")
+    deadline = time.monotonic() + 20
+    while not ctx.cancelled and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ctx.cancelled:
+        _note(ctx, "cancelled")
+    return "half done"
+
+
+def first_until_cancelled(ctx: Context) -> str:
+    """Only the first call works on until it is cancelled."""
+    with ctx.connect() as conn:
+        row = conn.execute("SELECT count(*) FROM seen").fetchone()
+    if row == (0,):
+        return until_cancelled(ctx)
+    return "whole"
+
+
+def kill_worker(ctx: Context, how: str) -> None:
+    """Take the whole process down."""
+    _note(ctx, "begun")
+    if how == "exit":
+        os._exit(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fork_child(ctx: Context, gate: int) -> int:
+    """Leave a forked child behind, note its process id, then block."""
+    child = os.fork()
+    if child == 0:
+        try:
+            time.sleep(60)
+        finally:
+            os._exit(0)
+    _note(ctx, str(child))
+    return pass_gate(ctx, gate)
+
+
+def fail_first(ctx: Context, failures: int) -> int:
+    if ctx.attempt <= failures:
+        raise RuntimeError(f"e{ctx.attempt}")
+    return ctx.attempt
+
+
+def leave(code: int) -> None:
+    raise SystemExit(code)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def unspeakable() -> None:
+    raise Unspeakable
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def speak_strangely() -> None:
+    raise RuntimeError("a NUL \0, a surrogate \udcff, " + "long " * 10_000)
+
+
+BAD: dict[str, Any] = {
+    "datetime": {"rows": [{"when": datetime.datetime(2026, 11, 30, tzinfo=datetime.UTC)}]},
+    "nan": [1.0, math.nan],
+    "bytes": {"a": {"b": b"x"}},
+    "key": {"a": {1: "x"}},
+    "nul": ["fine", "a\0b"],
+    "surrogate": ["\udcff"],
+    "set": {"s": {1}},
+}
+
+
+def give_bad(kind: str) -> Any:
+    return BAD[kind]
+
+
+def give_text(size: int) -> str:
+    return "x" * size
+
+
+def give_nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def _note(ctx: Context, what: str) -> None:
+    with ctx.connect() as conn:
+        conn.execute("INSERT INTO seen VALUES (%s)", (what,))
