@@ -38,8 +38,7 @@ def _run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _leave)
     # The story says what the engine would warn of: that another one is dead.
     logging.getLogger("workbench").addHandler(logging.NullHandler())
-    play(arguments.output, Story())
-    return 0
+    return 0 if play(arguments.output, Story()).holds else 1
 
 
 def _check_writable(page: Path) -> None:

@@ -46,7 +46,9 @@ def write_page(
         tag("h1", title),
         tag("p", "Written by ", tag("code", "workbench demo"), ".", class_="lead"),
         tag("h2", "Nothing was done twice" if holds else "Something was done twice or not at all"),
-        tag("dl", [tag("div", tag("dt", n), tag("dd", what)) for n, what in counts], class_="counts"),
+        tag(
+            "dl", [tag("div", tag("dt", n), tag("dd", what)) for n, what in counts], class_="counts"
+        ),
         tag("h2", "What happened"),
         tag("ol", [_line(line) for line in lines], class_="story"),
         tag("h2", "The run"),
@@ -69,7 +71,13 @@ def _line(line: Line) -> Safe:
         if line.status
         else tag("span", "·", class_="icon")
     )
-    return tag("li", tag("time", f"{line.seconds:.1f} s"), icon, tag("span", line.text), class_=f"is-{line.status}")
+    return tag(
+        "li",
+        tag("time", f"{line.seconds:.1f} s"),
+        icon,
+        tag("span", tag("b", line.step, " ") if line.step else None, line.text),
+        class_=f"is-{line.status}",
+    )
 
 
 def _style() -> Safe:

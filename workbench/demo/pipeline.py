@@ -31,9 +31,7 @@ TABLES: Final = """
 CREATE TABLE staged (
     country text, iso text, continent text, year int, life_expectancy float8, population bigint
 );
-CREATE TABLE summary (
-    continent text, year int, countries int, population bigint, life_expectancy float8
-);
+CREATE TABLE averages (continent text, year int, countries int, life_expectancy float8);
 CREATE SEQUENCE draws;
 CREATE TABLE published (
     draw bigint DEFAULT nextval('draws'), continent text, year int, life_expectancy float8
@@ -47,25 +45,19 @@ RETURNING *
 """
 
 _AGGREGATE = """
-INSERT INTO summary
-SELECT continent, year, count(*), sum(population),
-       sum(life_expectancy * population) / sum(population)
+INSERT INTO averages
+SELECT continent, year, count(*),
+       round((sum(life_expectancy * population) / sum(population))::numeric, 1)
 FROM $cleaned.*
-GROUP BY continent, year
-RETURNING continent, year, countries, round(life_expectancy::numeric, 1)::float8 AS life_expectancy
+GROUP BY continent, year ORDER BY continent, year
+RETURNING *
 """
 
 _PUBLISH = f"""
-WITH added AS (
-    INSERT INTO published (continent, year, life_expectancy)
-    SELECT continent, year, life_expectancy FROM summary
-    WHERE pg_sleep({PAUSE}) IS NOT NULL
-    RETURNING *
-)
-SELECT continent,
-       round(min(life_expectancy) FILTER (WHERE year = 1952)::numeric, 1)::float8 AS in_1952,
-       round(max(life_expectancy) FILTER (WHERE year = 2007)::numeric, 1)::float8 AS in_2007
-FROM added GROUP BY continent ORDER BY continent
+INSERT INTO published (continent, year, life_expectancy)
+SELECT continent, year, life_expectancy FROM averages
+WHERE pg_sleep({PAUSE}) IS NOT NULL
+RETURNING draw, continent, year, life_expectancy
 """
 
 
@@ -78,7 +70,7 @@ def clean(rows_: pandas.DataFrame, ctx: Context) -> list[dict[str, Json]]:
         At the first attempt, always: the demo's made-up failure.
     """
     if ctx.attempt == 1:
-        raise ConnectionError("the register of country codes does not answer (made up)")
+        raise ConnectionError("the country register does not answer (made up)")
     rows_.loc[rows_["country"] == "Korea, Dem. Rep.", "iso"] = "PRK"
     return rows(rows_)
 
@@ -88,6 +80,6 @@ def graph() -> Node:
     return seq(
         sql(_STAGE.strip()).named("staged"),
         py(clean, rows_=ref("staged")).named("cleaned"),
-        sql(_AGGREGATE.strip()).named("summary"),
+        sql(_AGGREGATE.strip()).named("averages"),
         sql(_PUBLISH.strip()).named("published"),
     )

@@ -19,6 +19,7 @@ from workbench.demo.watch import Watch
 from workbench.run import Run
 from workbench.store import embedded
 from workbench.views.run_view import RunView
+from workbench.views.words import duration
 
 if TYPE_CHECKING:
     import pandas
@@ -59,12 +60,15 @@ class Proof:
         return [
             (f"{self.staged:,}", f"rows staged, of {self.source:,} in the source"),
             (f"{self.published:,}", f"rows published, {self.different:,} different ones"),
-            (f"{self.drawn:,}", "rows inserted altogether (a sequence counted, which forgets none)"),
+            (
+                f"{self.drawn:,}",
+                "rows inserted altogether (a sequence counted, which forgets none)",
+            ),
             (f"{undone:,}", "of them by the killed engine, rolled back with it"),
         ]
 
 
-def play(page: Path, story: Story) -> None:
+def play(page: Path, story: Story) -> Proof:
     """Play the demo and write its page.
 
     Parameters
@@ -73,6 +77,11 @@ def play(page: Path, story: Story) -> None:
         The HTML file to write.
     story:
         Tells what happens.
+
+    Returns
+    -------
+    Proof
+        What was counted in the end.
 
     Raises
     ------
@@ -95,6 +104,7 @@ def play(page: Path, story: Story) -> None:
             write_page(page, story.lines, proof.lines(), _view(run), holds=proof.holds)
         story.tell(f"page written: {page.resolve()}")
     story.tell(f"the server has stopped, {home} is removed")
+    return proof
 
 
 def _set_the_scene(bench: Bench, story: Story) -> None:
@@ -103,17 +113,19 @@ def _set_the_scene(bench: Bench, story: Story) -> None:
     loaded = bench.load(gapminder(), "gapminder")
     bench.query(pipeline.TABLES)
     version = str(_one(bench, "SHOW server_version")).split()[0]
-    story.tell(f"Postgres {version} is ready; {loaded:,} rows of gapminder are loaded (from plotly)")
+    story.tell(
+        f"Postgres {version} is ready; {loaded:,} rows of gapminder are loaded (from plotly)"
+    )
 
 
 def _run_until_killed(bench: Bench, engine: EngineProcess, story: Story) -> Run:
     story.tell(f"engine {engine.id} is process {engine.pid}")
     run = bench.start(pipeline.graph(), label="gapminder", max_attempts=3)
-    story.tell(f"run {run.id}: staged → cleaned → summary → published, 3 attempts a step at most")
+    story.tell(f"run {run.id} starts: staged → cleaned → averages → published")
     watch = Watch(run, story)
     watch.until(lambda: _drawn(bench) > 0, "the last step to begin")
-    rows = f"{pipeline.ROWS} rows, {pipeline.PAUSE * 1000:.0f} ms each"
-    story.tell(f"published  runs in process {engine.pid}: {rows}", "running")
+    rows = f"{pipeline.ROWS} rows, slowed to {pipeline.PAUSE * 1000:.0f} ms each"
+    story.tell(f"running in process {engine.pid}: {rows}", "running", "published")
     bench.work()
     story.tell("a second engine starts, in this process; it has nothing to do yet")
     watch.until(lambda: _drawn(bench) >= KILL_AT, "rows to be inserted")
@@ -129,16 +141,17 @@ def _kill(bench: Bench, run: Run, engine: EngineProcess, watch: Watch, story: St
     signal = engine.kill()
     drawn = _drawn(bench)
     story.tell(
-        f"SIGKILL: process {engine.pid} is dead (signal {signal}), {drawn} rows inserted and none committed",
+        f"process {engine.pid} is killed by signal {signal} (SIGKILL); {drawn} rows were in, "
+        "none committed",
         "failed",
     )
     watch.until(lambda: _taken_over(run, engine), "the other engine to take over")
     node = run.node("published")
     late = (node.started_at - killed_at).total_seconds() if node.started_at else 0.0
     story.tell(
-        f"published  engine {node.engine_id} took over {late * 1000:.0f} ms after the kill; the "
-        "step begins anew",
+        f"taken over by engine {node.engine_id}, {duration(late)} after the kill",
         "retrying",
+        "published",
     )
 
 
@@ -149,14 +162,17 @@ def _taken_over(run: Run, engine: EngineProcess) -> bool:
 
 def _count(bench: Bench) -> Proof:
     counts = bench.query(
-        "SELECT (SELECT count(*) FROM gapminder) AS source, (SELECT count(*) FROM staged) AS staged, "
-        "count(*) AS published, count(DISTINCT (continent, year)) AS different FROM published"
+        "SELECT (SELECT count(*) FROM gapminder), (SELECT count(*) FROM staged), count(*), "
+        "count(DISTINCT (continent, year)) FROM published"
     ).iloc[0]
-    return Proof(*(int(number) for number in counts), drawn=_drawn(bench))
+    source, staged, published, different = map(int, counts)
+    return Proof(source, staged, published, different, _drawn(bench))
 
 
 def _show(bench: Bench, run: Run, proof: Proof, story: Story) -> None:
-    story.title("Nothing was done twice" if proof.holds else "SOMETHING WAS DONE TWICE OR NOT AT ALL")
+    story.title(
+        "Nothing was done twice" if proof.holds else "SOMETHING WAS DONE TWICE OR NOT AT ALL"
+    )
     story.block("\n".join(f"{number:>6}  {what}" for number, what in proof.lines()))
     story.title("Life expectancy, weighted by population")
     story.block(_table(run["published"].df))
@@ -170,8 +186,9 @@ def _view(run: Run) -> RunView:
     return RunView(data.run, data.nodes, run.attempts)
 
 
-def _table(frame: pandas.DataFrame) -> str:
-    return str(frame.to_string(index=False))
+def _table(published: pandas.DataFrame) -> str:
+    table = published.pivot_table("life_expectancy", "continent", "year")
+    return table[[1952, 1972, 1992, 2007]].rename_axis(None).to_string()
 
 
 def _drawn(bench: Bench) -> int:

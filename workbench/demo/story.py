@@ -24,11 +24,22 @@ _COLOURS = {"completed": "32", "failed": "31", "retrying": "33", "running": "34"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that happened: seconds since the beginning, a status of `views.status` or None."""
+    """One thing that happened.
+
+    Attributes
+    ----------
+    seconds:
+        Since the beginning.
+    status:
+        A word of `views.status` that gives its icon and colour, or None.
+    step:
+        The step it is about, or None.
+    """
 
     seconds: float
-    status: str | None
     text: str
+    status: str | None
+    step: str | None
 
 
 class Story:
@@ -51,12 +62,12 @@ class Story:
         """Seconds since the beginning."""
         return time.monotonic() - self._began
 
-    def tell(self, text: str, status: str | None = None) -> None:
-        """Print a line with its time, and with the icon of a status."""
-        line = Line(self.seconds, status, text)
+    def tell(self, text: str, status: str | None = None, step: str | None = None) -> None:
+        """Print a line with its time; `status` and `step` as in `Line`."""
+        line = Line(self.seconds, text, status, step)
         self.lines.append(line)
         icon = STATUSES[status].icon if status else "·"
-        first, *more = textwrap.wrap(text, _WIDTH - _INDENT)
+        first, *more = textwrap.wrap(f"{step:<9}  {text}" if step else text, _WIDTH - _INDENT)
         clock = self._painted(f"{line.seconds:6.1f} s", _DIM)
         self._write(f"{clock}  {self._painted(icon, _COLOURS.get(status or '', _DIM))} {first}")
         for rest in more:

@@ -56,22 +56,19 @@ class Watch:
         self._told = len(attempts)
 
     def _tell(self, attempt: AttemptRow, node: NodeRow) -> None:
-        name = f"{node.result_name:<9}"
         if attempt.outcome == "completed":
-            again = f", attempt {attempt.attempt} succeeded" if attempt.attempt > 1 else ""
-            how = "in one transaction with its checkpoint" if attempt.exactly_once else "in Python"
-            self._story.tell(f"{name}  {count(_rows(node), 'row')}, {how}{again}", "completed")
+            again = f"; attempt {attempt.attempt} succeeded" if attempt.attempt > 1 else ""
+            how = "by SQL, exactly once" if attempt.exactly_once else "by a Python handler"
+            rows = count(node.row_count or 0, "row")
+            self._story.tell(f"{rows} {how}{again}", "completed", node.result_name)
         elif attempt.outcome == "failed":
             message = (attempt.error or {}).get("message")
-            self._story.tell(f"{name}  attempt {attempt.attempt} failed: {message}", "failed")
-            self._tell_wait(attempt, name)
+            self._story.tell(
+                f"attempt {attempt.attempt} failed: {message}", "failed", node.result_name
+            )
+            self._tell_wait(attempt, node)
 
-    def _tell_wait(self, attempt: AttemptRow, name: str) -> None:
+    def _tell_wait(self, attempt: AttemptRow, node: NodeRow) -> None:
         if attempt.delay is not None:
             wait = f"waits {duration(attempt.delay)} for attempt {attempt.attempt + 1}"
-            kept = "as a row in Postgres, no thread is held"
-            self._story.tell(f"{name}  {wait}, {kept}", "retrying")
-
-
-def _rows(node: NodeRow) -> int:
-    return node.row_count or 0
+            self._story.tell(f"{wait}; the wait is a row in Postgres", "retrying", node.result_name)

@@ -14,7 +14,7 @@ changed node into one `Decision`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from workbench.engine import policy
@@ -38,6 +38,9 @@ from workbench.engine.model import (
 )
 
 __all__ = ["Limits", "decide"]
+
+#: No wait goes beyond this: Python's calendar ends with the year 9999, in some time zones before.
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class Limits(NamedTuple):
@@ -269,7 +272,7 @@ class _Turn:
                 delay_source=source,
                 fingerprint=event.fingerprint,
             )
-            self.back_to_ready(event.node, policy.later(self.now, delay), error=error)
+            self.back_to_ready(event.node, _later(self.now, delay), error=error)
         self.decision.nodes[event.node].attempt = attempt
 
     def attempt_lost(self, event: Lost, max_lost: int) -> None:
@@ -326,3 +329,9 @@ class _Turn:
                     break
         if not self.agenda:
             self.refuse()
+
+
+def _later(now: datetime, delay: float) -> datetime:
+    if delay >= (LATEST - now).total_seconds():
+        return LATEST
+    return now + timedelta(seconds=delay)

@@ -6,18 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-__all__ = ["LATEST", "Policy", "backoff", "is_permanent", "later"]
+__all__ = ["Policy", "backoff", "is_permanent"]
 
 #: SQLSTATE classes that describe the statement and not the moment: syntax and access rules,
 #: integrity constraints, authorization, missing database, missing schema. Trying again would repeat
 #: them to the byte.
 PERMANENT_CLASSES = frozenset({"42", "23", "28", "3D", "3F"})
-
-#: No wait goes beyond this: Python's calendar ends with the year 9999, in some time zones before.
-LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +36,6 @@ def backoff(failures: int, policy: Policy) -> float:
     """
     doublings = min(failures - 1, 1000)  # 2.0**1000 is finite and above any interval
     return min(policy.base_delay * 2.0**doublings, policy.max_backoff)
-
-
-def later(now: datetime, delay: float) -> datetime:
-    """The time `delay` seconds after `now`, at most `LATEST`."""
-    if delay >= (LATEST - now).total_seconds():
-        return LATEST
-    return now + timedelta(seconds=delay)
 
 
 def is_permanent(error: Mapping[str, Any]) -> bool:

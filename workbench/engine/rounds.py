@@ -245,7 +245,9 @@ class Rounds:
         closing: list[Statement] = []
         if batch.settled:
             closing.append(
-                documents.statement((run, s.decision) for run, s in batch.settled.items())
+                documents.statement(
+                    self._core.identity, ((run, s.decision) for run, s in batch.settled.items())
+                )
             )
         closing.append(verbs.COMMIT if batch.settled else verbs.ROLLBACK)
         unknown = list({row.run for row in claims if row.run not in self._core.copies})

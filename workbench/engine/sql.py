@@ -195,7 +195,10 @@ class SqlLeaves:
 
     async def _commit(self, session: Session, settled: Settled) -> None:
         results = await session.pipeline(
-            documents.statement([(settled.run.id, settled.decision)], prepared=False), verbs.COMMIT
+            documents.statement(
+                self._core.identity, [(settled.run.id, settled.decision)], prepared=False
+            ),
+            verbs.COMMIT,
         )
         for result in results:
             if failed := error(result):

@@ -101,7 +101,9 @@ class Workload:
         return self._claims[token]
 
     def remove(self, claim: Claim) -> None:
-        self._claims.pop(claim.token, None)
+        """The claim has ended: there is room for another."""
+        if self._claims.pop(claim.token, None) is not None:
+            self._wake()
 
     def busy_with(self, run: str) -> bool:
         return any(claim.run == run for claim in self._claims.values())

@@ -125,12 +125,16 @@ def claim(
 
 
 def checkpoint(
-    runs: str, nodes: str | None, attempts: str | None, named: str | None, *, prepared: bool = True
+    engine: str, at: datetime, documents: Sequence[str | None], *, prepared: bool = True
 ) -> Statement:
-    documents = (runs, nodes, attempts, named)
+    """`documents` are the four JSON arrays of `df._checkpoint`: runs, nodes, attempts, named values."""
     return Statement(
-        b"SELECT df._checkpoint($1, $2, $3, $4)",
-        tuple(None if document is None else document.encode() for document in documents),
+        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6)",
+        (
+            engine.encode(),
+            at.isoformat().encode(),
+            *(None if document is None else document.encode() for document in documents),
+        ),
         prepared,
     )
 

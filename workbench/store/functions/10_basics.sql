@@ -61,3 +61,14 @@ END $$;
 
 CREATE OR REPLACE FUNCTION df._in_workflow() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT coalesce(current_setting('df.in_workflow', true), '') = 'true' $$;
+
+-- `0.1.0 (built 20261130-1)`: the release, then the day its schema was installed here and the schema's number.
+CREATE OR REPLACE FUNCTION df.version() RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT format('0.1.0 (built %s-%s)', to_char(m.applied_at AT TIME ZONE 'UTC', 'YYYYMMDD'), m.version)
+    FROM df.schema_migrations m ORDER BY m.version DESC LIMIT 1
+$$;
+
+-- The database whose runs an engine executes is the one that holds them.
+CREATE OR REPLACE FUNCTION df.target_database() RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT current_database()::text $$;

@@ -14,8 +14,8 @@ LANGUAGE sql IMMUTABLE AS $$
         UNION ALL
         SELECT w.place || c.ord, w.path || c.step, c.node
         FROM walk w CROSS JOIN LATERAL (
-            SELECT 1, '.left_node', w.node -> 'left_node'
-            UNION ALL SELECT 2, '.right_node', w.node -> 'right_node'
+            SELECT 1, '.left', w.node -> 'left_node'
+            UNION ALL SELECT 2, '.right', w.node -> 'right_node'
             UNION ALL SELECT 3, '.condition_node', w.node -> 'condition_node'
             UNION ALL SELECT 3 + e.n::integer, '.extra_nodes[' || e.n - 1 || ']', e.node
             FROM jsonb_array_elements(CASE jsonb_typeof(w.node -> 'extra_nodes') WHEN 'array' THEN w.node -> 'extra_nodes' END)
@@ -35,49 +35,41 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     kind text;
     query text;
-    unknown text;
+    fault text;
 BEGIN
-    IF jsonb_typeof(node) <> 'object' THEN
-        RETURN 'a node must be a JSON object, not ' || jsonb_typeof(node);
+    IF jsonb_typeof(node) <> 'object' OR jsonb_typeof(node -> 'node_type') IS DISTINCT FROM 'string' THEN
+        RETURN 'failed to deserialize Durofut child: a node is a JSON object with a node_type, which is text';
     END IF;
     kind := node ->> 'node_type';
     query := node ->> 'query';
-    IF kind IS NULL OR kind <> ALL (df._node_types()) THEN
-        RETURN format('Unknown node_type ''%s''. Valid types: %s', coalesce(kind, ''), array_to_string(df._node_types(), ', '));
+    IF kind <> ALL (df._node_types()) THEN
+        RETURN df._unknown_type(kind);
     END IF;
     IF depth > 256 THEN
-        RETURN 'Graph exceeds maximum nesting depth of 256. Build long sequences with wb.seq(…), which balances them.';
+        RETURN df._depth_fault();
     END IF;
-    SELECT k INTO unknown FROM jsonb_object_keys(node) k
-    WHERE k <> ALL ('{node_type,left_node,right_node,condition_node,extra_nodes,query,result_name,retry,policy,options}') LIMIT 1;
-    IF unknown IS NOT NULL THEN
-        RETURN format('unknown key ''%s''', unknown);
+    fault := coalesce(df._type_fault(node), df._slot_fault(node, kind));
+    IF fault IS NOT NULL THEN
+        RETURN fault;
     END IF;
-    IF node ? 'result_name' AND coalesce(node ->> 'result_name', '') !~ '^[A-Za-z_][A-Za-z0-9_]*$' THEN
-        RETURN format('result_name ''%s'' is not a valid identifier', node ->> 'result_name');
-    END IF;
-    IF node ? 'condition_node' AND kind NOT IN ('IF', 'LOOP') THEN
-        RETURN format('condition_node is not valid for %s nodes', kind);
-    END IF;
-    IF node ? 'extra_nodes' AND kind <> 'JOIN' THEN
-        RETURN format('extra_nodes is not valid for %s nodes', kind);
+    IF node ->> 'result_name' IS NOT NULL THEN
+        fault := df._name_fault(node ->> 'result_name');
+        IF fault IS NOT NULL THEN
+            RETURN 'result_name ' || fault;
+        END IF;
     END IF;
     IF kind = 'THEN' THEN
-        RETURN CASE WHEN NOT (node ? 'left_node' AND node ? 'right_node') THEN 'THEN needs left_node and right_node'
-                    WHEN query IS NOT NULL THEN 'query is not valid for THEN nodes' END;
-    END IF;
-    IF node ? 'left_node' OR node ? 'right_node' THEN
-        RETURN format('%s nodes have no children', kind);
+        RETURN CASE WHEN query IS NOT NULL THEN 'query is not valid for THEN nodes' END;
     END IF;
     IF coalesce(btrim(query), '') = '' THEN
-        RETURN format('%s needs a query', kind);
+        RETURN format('query is missing; %s nodes need it', kind);
     END IF;
     IF kind = 'PYTHON' THEN
         BEGIN
             IF jsonb_typeof(query::jsonb) <> 'object' THEN
                 RETURN 'query in PYTHON must be a JSON config object';
             ELSIF coalesce(query::jsonb ->> 'handler', '') = '' THEN
-                RETURN 'query in PYTHON must name its handler';
+                RETURN 'handler in PYTHON must be a name such as ''module:function''';
             END IF;
         EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
             RETURN 'query in PYTHON must be valid JSON config';
@@ -86,33 +78,88 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A step given as text is a graph when it is a JSON object with a known node_type, else SQL.
+-- The first key whose value has the wrong JSON type, or that a node does not have. A null is as good as an absent key.
+CREATE OR REPLACE FUNCTION df._type_fault(node jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT fault FROM (
+        SELECT CASE
+            WHEN e.key <> ALL (df._node_keys()) THEN format('unknown key ''%s''; a node has only %s', e.key, array_to_string(df._node_keys(), ', '))
+            WHEN e.kind = 'null' THEN NULL
+            WHEN e.key IN ('query', 'result_name') AND e.kind <> 'string' THEN format('%s must be text, not %s', e.key, e.kind)
+            WHEN e.key IN ('left_node', 'right_node') AND e.kind <> 'object' THEN
+                format('failed to deserialize Durofut child: %s must be a JSON object', e.key)
+            WHEN e.key = 'condition_node' AND e.kind <> 'object' THEN 'condition_node must be a Durofut JSON object'
+            WHEN e.key = 'extra_nodes' AND (e.kind <> 'array' OR jsonb_path_exists(node, 'strict $.extra_nodes[*] ? (@.type() != "object")', '{}', true)) THEN
+                'extra_nodes entries must be Durofut JSON objects'
+            WHEN e.key IN ('retry', 'policy', 'options') AND e.kind <> 'object' THEN format('%s must be a JSON object, not %s', e.key, e.kind)
+        END AS fault
+        FROM (SELECT key, jsonb_typeof(value) AS kind FROM jsonb_each(node)) AS e
+    ) AS f WHERE fault IS NOT NULL LIMIT 1
+$$;
+
+-- A slot that the node's type does not have, or has to have.
+CREATE OR REPLACE FUNCTION df._slot_fault(node jsonb, kind text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE
+        WHEN s.filled THEN format('%s is not valid for %s nodes', s.slot, kind)
+        ELSE format('%s is missing; %s nodes need it', s.slot, kind) END
+    FROM (
+        SELECT slot, node ->> slot IS NOT NULL AND node -> slot <> '[]' AS filled, kind = ANY (takers::text[]) AS takes, kind = ANY (needers::text[]) AS needs
+        FROM (VALUES ('left_node', '{THEN,IF,JOIN,RACE,LOOP,MAP}', '{THEN,IF,JOIN,RACE,LOOP,MAP}'),
+                     ('right_node', '{THEN,IF,JOIN,RACE}', '{THEN,IF,JOIN,RACE}'),
+                     ('condition_node', '{IF,LOOP}', '{}'),
+                     ('extra_nodes', '{JOIN,FLOW}', '{}')) AS v (slot, takers, needers)
+    ) AS s WHERE (s.filled AND NOT s.takes) OR (s.needs AND NOT s.filled) LIMIT 1
+$$;
+
+CREATE OR REPLACE FUNCTION df._depth_fault() RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT 'Graph exceeds maximum nesting depth of 256. Nest long sequences evenly, (a ~> b) ~> (c ~> d), as wb.seq(…) does in Python,'
+        || ' or split the graph into several runs.'
+$$;
+
+CREATE OR REPLACE FUNCTION df._unknown_type(kind text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT format('Unknown node_type ''%s''. Valid types: %s', left(kind, 100), array_to_string(df._node_types(), ', '))
+$$;
+
+-- What df.start is given, as graph text: as strict as constructors (21) are lenient.
 CREATE OR REPLACE FUNCTION df._to_graph(fut text) RETURNS text
-LANGUAGE plpgsql IMMUTABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
+    step record;
     kind text;
 BEGIN
     IF fut IS NULL THEN
-        RAISE EXCEPTION 'Invalid durable function: the graph is NULL' USING ERRCODE = '22004';
+        RAISE EXCEPTION 'Invalid durable function: the graph is NULL' USING ERRCODE = '22004',
+            HINT = 'A constructor with a NULL argument returns NULL.';
+    ELSIF fut !~ '^\s*\{' THEN
+        PERFORM df._refuse_helper();
+        RETURN df.sql(fut);
     END IF;
-    IF fut ~ '^\s*\{' THEN
-        BEGIN
-            kind := fut::jsonb ->> 'node_type';
-        EXCEPTION WHEN program_limit_exceeded OR statement_too_complex THEN
-            RAISE EXCEPTION 'Invalid durable function graph: root: Graph exceeds maximum nesting depth of 256.' USING ERRCODE = '22023';
-        WHEN untranslatable_character THEN
-            RAISE EXCEPTION 'Invalid durable function graph: root: text contains NUL (\u0000), which Postgres cannot store' USING ERRCODE = '22023';
-        WHEN data_exception THEN
-            IF fut ~ '^\s*\{\s*"node_type"' THEN
-                RAISE EXCEPTION 'Invalid durable function: Malformed Durofut JSON: %', SQLERRM USING ERRCODE = '22023';
-            END IF;
-        END;
-        IF kind = ANY (df._node_types()) THEN
-            RETURN fut;
-        ELSIF kind IS NOT NULL THEN
-            RAISE EXCEPTION 'Invalid durable function: Unknown node_type ''%''. Valid types: %', kind, array_to_string(df._node_types(), ', ')
-                USING ERRCODE = '22023';
-        END IF;
+    SELECT * INTO step FROM df._read_step(fut);
+    kind := step.node ->> 'node_type';
+    IF step.fault IS NOT NULL THEN
+        RAISE EXCEPTION 'Invalid durable function graph: root: %', step.fault USING ERRCODE = '22023';
+    ELSIF kind <> ALL (df._node_types()) THEN
+        RAISE EXCEPTION 'Invalid durable function: %', df._unknown_type(kind) USING ERRCODE = '22023';
+    ELSIF df._type_fault(step.node) IS NOT NULL THEN
+        RAISE EXCEPTION 'Invalid durable function: Malformed Durofut JSON with node_type ''%'': %', kind, df._type_fault(step.node) USING ERRCODE = '22023';
+    ELSIF kind IS NOT NULL THEN
+        RETURN df._compact_graph(fut);
+    ELSIF fut ~ '^\s*\{\s*"node_type"' AND df._read_error(fut) IS NOT NULL THEN
+        -- Cut off or garbled: meant as a graph, and no SQL in any case.
+        RAISE EXCEPTION 'Invalid durable function: Malformed Durofut JSON: %', df._read_error(fut) USING ERRCODE = '22023';
     END IF;
-    RETURN '{"node_type":"SQL","query":' || to_json(fut) || '}';
+    RETURN df.sql(fut);
+END $$;
+
+-- Why a text is not JSON, or NULL.
+CREATE OR REPLACE FUNCTION df._read_error(text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    PERFORM $1::jsonb;
+    RETURN NULL;
+EXCEPTION WHEN data_exception THEN
+    RETURN SQLERRM;
 END $$;

@@ -22,8 +22,13 @@ DECLARE
     now timestamptz := df.now();
     given jsonb := coalesce(input, 'null');
 BEGIN
-    PERFORM df._check_start(transaction_mode, max_attempts, max_backoff, on_failure, on_conflict, database);
+    PERFORM df._check_mode(transaction_mode);
+    IF lower(transaction_mode) = 'new' THEN
+        RETURN df._start_elsewhere(fut, label, database, max_attempts, max_backoff, on_failure, idempotency_key, on_conflict, input);
+    END IF;
+    PERFORM df._check_policy(max_attempts, max_backoff, on_failure, idempotency_key, on_conflict);
     graph := df._to_graph(fut);
+    PERFORM df._check_place(database);
     IF idempotency_key IS NOT NULL THEN
         run := df._keyed_run(idempotency_key, on_conflict, graph, given, database, max_attempts, max_backoff, on_failure);
         IF run IS NOT NULL THEN
@@ -44,13 +49,18 @@ BEGIN
     RETURN run;
 END $$;
 
-CREATE OR REPLACE FUNCTION df._check_start(
-    transaction_mode text, max_attempts integer, max_backoff interval, on_failure text, on_conflict text, database text
-) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION df._check_mode(transaction_mode text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF transaction_mode IS NULL OR lower(transaction_mode) NOT IN ('caller', 'new') THEN
-        RAISE EXCEPTION 'invalid transaction_mode "%" for df.start(): expected ''caller'' or ''new''', transaction_mode USING ERRCODE = '22023';
-    ELSIF max_attempts IS NULL OR max_attempts < 1 THEN
+        RAISE EXCEPTION 'invalid transaction_mode "%" for df.start(): expected ''caller'' or ''new''', coalesce(transaction_mode, 'NULL') USING ERRCODE = '22023';
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION df._check_policy(
+    max_attempts integer, max_backoff interval, on_failure text, idempotency_key text, on_conflict text
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF max_attempts IS NULL OR max_attempts < 1 THEN
         RAISE EXCEPTION 'invalid max_attempts % for df.start(): expected at least 1, the first try included', coalesce(max_attempts::text, 'NULL') USING ERRCODE = '22023';
     ELSIF max_backoff IS NULL OR max_backoff <= interval '0' THEN
         RAISE EXCEPTION 'invalid max_backoff % for df.start(): expected an interval above zero', coalesce(max_backoff::text, 'NULL') USING ERRCODE = '22023';
@@ -58,7 +68,15 @@ BEGIN
         RAISE EXCEPTION 'invalid on_failure "%" for df.start(): expected ''fail'' or ''continue''', coalesce(on_failure, 'NULL') USING ERRCODE = '22023';
     ELSIF on_conflict IS NULL OR on_conflict NOT IN ('return', 'replace') THEN
         RAISE EXCEPTION 'invalid on_conflict "%" for df.start(): expected ''return'' or ''replace''', coalesce(on_conflict, 'NULL') USING ERRCODE = '22023';
-    ELSIF database IS NOT NULL AND NOT EXISTS (SELECT FROM pg_database d WHERE d.datname = database) THEN
+    ELSIF octet_length(idempotency_key) NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'invalid idempotency_key of % bytes for df.start(): expected 1 to 1000', octet_length(idempotency_key) USING ERRCODE = '22023',
+            HINT = 'Use a digest of a longer key, such as md5(key).';
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION df._check_place(database text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF database IS NOT NULL AND NOT EXISTS (SELECT FROM pg_database d WHERE d.datname = database) THEN
         RAISE EXCEPTION 'database "%" does not exist', database USING ERRCODE = '3D000';
     ELSIF NOT (SELECT rolcanlogin FROM pg_roles WHERE rolname = current_user) THEN
         RAISE EXCEPTION 'role "%" has no LOGIN, so no engine could run its workflows', current_user USING ERRCODE = '42501',
@@ -78,16 +96,11 @@ DECLARE
 BEGIN
     -- Two sessions with one key: the second waits here until the first has committed, then sees its run.
     PERFORM pg_advisory_xact_lock(hashtextextended('df.start ' || df._me()::oid || ' ' || key, 0));
-    SELECT i.id INTO holder FROM df.instances i
-    WHERE i.submitted_by = df._me() AND i.idempotency_key = key FOR NO KEY UPDATE;
+    SELECT i.id INTO holder FROM df.instances i WHERE i.submitted_by = df._me() AND i.idempotency_key = key;
     IF holder IS NULL THEN
         RETURN NULL;
-    END IF;
-    IF on_conflict = 'replace' THEN
-        IF (SELECT i.status IN ('pending', 'running') FROM df.instances i WHERE i.id = holder) THEN
-            PERFORM df._cancel(holder, 'Replaced by a new start with the same idempotency key');
-        END IF;
-        UPDATE df.instances i SET idempotency_key = NULL WHERE i.id = holder;
+    ELSIF on_conflict = 'replace' THEN
+        PERFORM df._replace(holder, key);
         RETURN NULL;
     END IF;
     SELECT (d.graph::text, d.input, d.database, d.max_attempts, d.max_backoff, d.on_failure)
@@ -97,12 +110,37 @@ BEGIN
         RAISE EXCEPTION 'idempotency_key "%" is held by run %, which has another graph, input, database or policy: nothing was started', key, holder
             USING ERRCODE = '23505', HINT = 'Use another key, or on_conflict => ''replace'' to cancel that run and start this one.';
     END IF;
+    SELECT i.id INTO newest FROM df._retries(holder) r JOIN df.instances i ON i.id = r ORDER BY i.created_at DESC, i.id LIMIT 1;
+    RETURN newest;
+END $$;
+
+-- A run, its retries and theirs.
+CREATE OR REPLACE FUNCTION df._retries(run text) RETURNS SETOF text
+LANGUAGE sql STABLE AS $$
     WITH RECURSIVE lineage AS (
-        SELECT holder AS id UNION ALL
+        SELECT run AS id UNION ALL
         SELECT i.id FROM df.instances i JOIN lineage l ON i.restart_of_run_id = l.id
     )
-    SELECT i.id INTO newest FROM lineage JOIN df.instances i USING (id) ORDER BY i.created_at DESC, i.id LIMIT 1;
-    RETURN newest;
+    SELECT id FROM lineage
+$$;
+
+-- Frees the key and cancels whatever of the holder's lineage is alive: a retry bears no key, but it is the same work.
+CREATE OR REPLACE FUNCTION df._replace(holder text, key text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    run record;
+BEGIN
+    IF EXISTS (SELECT FROM df._retries(holder) r WHERE r = current_setting('df.run', true)) THEN
+        RAISE EXCEPTION 'run % cannot replace itself, which its own step asked for with idempotency_key "%": nothing was started',
+            current_setting('df.run', true), key USING ERRCODE = '55000', HINT = 'Start the next run under another key.';
+    END IF;
+    FOR run IN SELECT i.id FROM df.instances i WHERE i.id IN (SELECT df._retries(holder)) ORDER BY i.id FOR NO KEY UPDATE LOOP
+        -- The status is read again now that the row is locked.
+        IF (SELECT i.status IN ('pending', 'running') FROM df.instances i WHERE i.id = run.id) THEN
+            PERFORM df._cancel(run.id, 'Replaced by a new start with the same idempotency key');
+        END IF;
+    END LOOP;
+    UPDATE df.instances i SET idempotency_key = NULL WHERE i.id = holder AND i.idempotency_key IS NOT NULL;
 END $$;
 
 -- Checks the graph and stores one row a node. Raises with the first fault in pre-order; nothing is stored then.
@@ -153,7 +191,9 @@ DECLARE
 BEGIN
     IF df._in_workflow() THEN
         RAISE EXCEPTION 'df.await_instance() cannot be called inside a workflow - the step would wait for a run that may need its place. Use df.start and a later step.' USING ERRCODE = '55000';
-    ELSIF timeout_seconds <= 0 THEN
+    END IF;
+    PERFORM df._mark_helper('df.await_instance');
+    IF timeout_seconds <= 0 THEN
         RAISE EXCEPTION 'Timeout must be positive' USING ERRCODE = '22023';
     END IF;
     FOR _ IN 1 .. timeout_seconds::bigint * 10 LOOP

@@ -122,18 +122,19 @@ LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan 
     WHERE n.status = 'ready' AND n.submitted_by = df._me() AND n.handler <> ALL (known) LIMIT 100
 $$;
 
--- Writes transitions that workbench.engine.machine decided; the caller holds the locks of all these runs.
-CREATE OR REPLACE FUNCTION df._checkpoint(runs json, nodes json, attempts json, named json) RETURNS void
+-- Writes transitions that workbench.engine.machine decided at one moment; the caller holds the locks of all these runs. Keys
+-- that are absent mean NULL, 0 or false: most of a transition's are, and reading JSON is a large part of what it costs.
+CREATE OR REPLACE FUNCTION df._checkpoint(engine text, at timestamptz, runs json, nodes json, attempts json, named json) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     written bigint;
 BEGIN
     UPDATE df.instances i
-    SET status = c.status, version = c.version, wake_at = c.wake_at, error = c.error, parked = c.parked, updated_at = c.at,
-        started_at = coalesce(i.started_at, c.at),
-        finished_at = CASE WHEN c.status IN ('completed', 'failed', 'cancelled') THEN c.at END,
+    SET status = c.status, version = c.version, wake_at = c.wake_at, error = c.error, parked = c.parked, updated_at = at,
+        started_at = coalesce(i.started_at, at),
+        finished_at = CASE WHEN c.status IN ('completed', 'failed', 'cancelled') THEN at END,
         idempotency_key = CASE WHEN c.status <> 'cancelled' THEN i.idempotency_key END
-    FROM json_to_recordset(runs) AS c (id text, status text, version bigint, wake_at timestamptz, error jsonb, parked jsonb, at timestamptz)
+    FROM json_to_recordset(runs) AS c (id text, status text, version bigint, wake_at timestamptz, error jsonb, parked jsonb)
     WHERE i.id = c.id AND i.version = c.version - 1;
     GET DIAGNOSTICS written = ROW_COUNT;
     IF written <> json_array_length(runs) THEN
@@ -141,28 +142,29 @@ BEGIN
     END IF;
     IF nodes IS NOT NULL THEN
         UPDATE df.nodes n
-        SET status = c.status, rev = c.rev, attempt = c.attempt, losses = c.losses, faults = c.faults, autocommit = c.autocommit,
-            token = c.token, engine_id = c.engine_id, ready_at = c.ready_at, started_at = c.started_at, finished_at = c.finished_at,
+        SET status = c.status, rev = c.rev, attempt = coalesce(c.attempt, 0), losses = coalesce(c.losses, 0), faults = coalesce(c.faults, 0),
+            autocommit = coalesce(c.autocommit, false), token = c.token, engine_id = CASE WHEN c.token IS NOT NULL THEN engine END,
+            ready_at = c.ready_at, started_at = CASE WHEN c.token IS NOT NULL THEN at ELSE n.started_at END,
+            finished_at = CASE WHEN c.status IN ('completed', 'failed', 'cancelled', 'skipped') THEN at END,
             result = c.result -> 0, result_node = c.result_node, columns = c.columns, error = c.error
         FROM json_to_recordset(nodes) AS c (
             run text, node_id integer, status text, rev bigint, attempt integer, losses integer, faults integer, autocommit boolean,
-            token uuid, engine_id text, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
-            result jsonb, result_node integer, columns jsonb, error jsonb)
+            token uuid, ready_at timestamptz, result jsonb, result_node integer, columns jsonb, error jsonb)
         WHERE n.instance_id = c.run AND n.node_id = c.node_id;
     END IF;
     IF attempts IS NOT NULL THEN
         INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at,
                                  error, delay, delay_source, fingerprint, exactly_once)
-        SELECT c.run, c.node_id, c.rev, df._me(), c.attempt, c.outcome, c.token, c.engine_id, c.started_at, c.finished_at,
-               c.error, make_interval(secs => c.delay), c.delay_source, c.fingerprint, c.exactly_once
+        SELECT c.run, c.node_id, c.rev, df._me(), c.attempt, coalesce(c.outcome, 'completed'), c.token, c.engine_id, c.started_at, at,
+               c.error, make_interval(secs => c.delay), c.delay_source, c.fingerprint, coalesce(c.exactly_once, false)
         FROM json_to_recordset(attempts) AS c (
             run text, node_id integer, rev bigint, attempt integer, outcome text, token uuid, engine_id text, started_at timestamptz,
-            finished_at timestamptz, error jsonb, delay double precision, delay_source text, fingerprint text, exactly_once boolean);
+            error jsonb, delay double precision, delay_source text, fingerprint text, exactly_once boolean);
     END IF;
     IF named IS NOT NULL THEN
         INSERT INTO df.values AS v (instance_id, scope, name, submitted_by, node_id, value, columns)
-        SELECT c.run, c.scope, c.name, df._me(), c.node_id, c.value -> 0, c.columns
-        FROM json_to_recordset(named) AS c (run text, scope text, name text, node_id integer, value jsonb, columns jsonb)
+        SELECT c.run, '', c.name, df._me(), c.node_id, c.value -> 0, c.columns
+        FROM json_to_recordset(named) AS c (run text, name text, node_id integer, value jsonb, columns jsonb)
         ON CONFLICT (instance_id, scope, name) DO UPDATE SET node_id = excluded.node_id, value = excluded.value, columns = excluded.columns;
     END IF;
 END $$;
