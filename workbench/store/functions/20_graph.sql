@@ -37,8 +37,9 @@ DECLARE
     query text;
     fault text;
 BEGIN
-    IF jsonb_typeof(node) <> 'object' OR jsonb_typeof(node -> 'node_type') IS DISTINCT FROM 'string' THEN
-        RETURN 'failed to deserialize Durofut child: a node is a JSON object with a node_type, which is text';
+    fault := df._type_fault(node);
+    IF fault IS NOT NULL THEN
+        RETURN fault;
     END IF;
     kind := node ->> 'node_type';
     query := node ->> 'query';
@@ -48,15 +49,9 @@ BEGIN
     IF depth > 256 THEN
         RETURN df._depth_fault();
     END IF;
-    fault := coalesce(df._type_fault(node), df._slot_fault(node, kind));
+    fault := coalesce(df._slot_fault(node, kind), 'result_name ' || df._name_fault(node ->> 'result_name'));
     IF fault IS NOT NULL THEN
         RETURN fault;
-    END IF;
-    IF node ->> 'result_name' IS NOT NULL THEN
-        fault := df._name_fault(node ->> 'result_name');
-        IF fault IS NOT NULL THEN
-            RETURN 'result_name ' || fault;
-        END IF;
     END IF;
     IF kind = 'THEN' THEN
         RETURN CASE WHEN query IS NOT NULL THEN 'query is not valid for THEN nodes' END;
@@ -89,11 +84,17 @@ LANGUAGE sql IMMUTABLE AS $$
             WHEN e.key IN ('left_node', 'right_node') AND e.kind <> 'object' THEN
                 format('failed to deserialize Durofut child: %s must be a JSON object', e.key)
             WHEN e.key = 'condition_node' AND e.kind <> 'object' THEN 'condition_node must be a Durofut JSON object'
-            WHEN e.key = 'extra_nodes' AND (e.kind <> 'array' OR jsonb_path_exists(node, 'strict $.extra_nodes[*] ? (@.type() != "object")', '{}', true)) THEN
+            WHEN e.key = 'extra_nodes'
+                 AND (e.kind <> 'array' OR jsonb_path_exists(node, 'strict $.extra_nodes[*] ? (@.type() != "object")', '{}', true)) THEN
                 'extra_nodes entries must be Durofut JSON objects'
             WHEN e.key IN ('retry', 'policy', 'options') AND e.kind <> 'object' THEN format('%s must be a JSON object, not %s', e.key, e.kind)
         END AS fault
-        FROM (SELECT key, jsonb_typeof(value) AS kind FROM jsonb_each(node)) AS e
+        FROM (
+            SELECT key, jsonb_typeof(value) AS kind
+            FROM jsonb_each(CASE jsonb_typeof(node -> 'node_type') WHEN 'string' THEN node ELSE '{}' END)
+        ) AS e
+        UNION ALL SELECT 'failed to deserialize Durofut child: a node is a JSON object with a node_type, which is text'
+        WHERE jsonb_typeof(node -> 'node_type') IS DISTINCT FROM 'string'
     ) AS f WHERE fault IS NOT NULL LIMIT 1
 $$;
 

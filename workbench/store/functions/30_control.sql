@@ -152,8 +152,9 @@ DECLARE
 BEGIN
     -- A single leaf, the most frequent graph, needs no walk.
     IF graph::jsonb ?| '{left_node,right_node,condition_node,extra_nodes}' THEN
-        SELECT w.path, df._fault(w.node, w.depth) AS text INTO fault
-        FROM df._walk(graph::jsonb) w WHERE df._fault(w.node, w.depth) IS NOT NULL ORDER BY w.node_id LIMIT 1;
+        SELECT CASE WHEN w.depth > 256 THEN 'root' ELSE w.path END AS path, f.text INTO fault
+        FROM df._walk(graph::jsonb) w CROSS JOIN LATERAL df._fault(w.node, w.depth) AS f (text)
+        WHERE f.text IS NOT NULL ORDER BY w.depth > 256 DESC, w.node_id LIMIT 1;
     ELSE
         SELECT 'root' AS path, df._fault(graph::jsonb, 0) AS text INTO fault;
     END IF;
@@ -166,7 +167,8 @@ BEGIN
     FROM df._walk(graph::jsonb) w ORDER BY w.node_id;
     GET DIAGNOSTICS total = ROW_COUNT;
     IF total > 10000 THEN
-        RAISE EXCEPTION 'Invalid durable function graph: root: Workflow exceeds maximum node count of 10000. It has %.', total USING ERRCODE = '22023';
+        RAISE EXCEPTION 'Invalid durable function graph: root: Workflow exceeds maximum node count of 10000. It has %. '
+            'Handle many rows in one SQL or Python step, or split the graph into several runs.', total USING ERRCODE = '22023';
     END IF;
 END $$;
 
