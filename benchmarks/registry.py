@@ -1,0 +1,25 @@
+"""The list of benchmarks, by the names that the command line takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from benchmarks import chain, idle, million, waiting
+from benchmarks.figures import Figure
+from benchmarks.site import Server
+from benchmarks.sizes import Sizes
+
+__all__ = ["BENCHMARKS", "Benchmark"]
+
+Benchmark = Callable[[Server, Sizes], Iterator[Figure]]
+
+BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
+    {
+        "chain": chain.benchmark,
+        "sql": waiting.sql_benchmark,
+        "python": waiting.python_benchmark,
+        "idle": idle.benchmark,
+        "million": million.benchmark,
+    }
+)

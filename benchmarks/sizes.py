@@ -1,0 +1,58 @@
+"""How much each benchmark does: the sizes whose figures count, and tiny ones to try the harness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FULL", "QUICK", "Sizes"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of runs, steps and starts of one measurement.
+
+    Attributes
+    ----------
+    raw_seconds:
+        Length of one measurement of the server's raw speed.
+    warm_up:
+        Runs executed before anything is measured: enough of them at once to open every session.
+    chain_steps:
+        Steps of the chain that runs alone.
+    chains, steps_of_each:
+        Chains that run at once, and their length.
+    sql_runs, python_runs:
+        One-step runs that wait for the engine.
+    starts:
+        Runs started one after another on an idle engine.
+    finished_nodes:
+        Rows of `df.nodes` that count as many.
+    repetitions:
+        Measurements, of which the median counts.
+    """
+
+    raw_seconds: float = 0.5
+    warm_up: int = 100
+    chain_steps: int = 500
+    chains: int = 50
+    steps_of_each: int = 40
+    sql_runs: int = 1_000
+    python_runs: int = 2_000
+    starts: int = 200
+    finished_nodes: int = 1_000_000
+    repetitions: int = 3
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    raw_seconds=0.05,
+    warm_up=4,
+    chain_steps=5,
+    chains=3,
+    steps_of_each=4,
+    sql_runs=10,
+    python_runs=20,
+    starts=5,
+    finished_nodes=1_000,
+    repetitions=1,
+)
