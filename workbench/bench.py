@@ -240,7 +240,8 @@ class Bench:
         self._check_open()
         if not self._may_work:
             raise StateError(
-                "this bench was opened with engine=False: it only looks. Open another process's, or connect(…) in a new one."
+                "this bench was opened with engine=False: it only looks. Close it and connect() again "
+                "to work here, or run `workbench worker` elsewhere."
             )
         self._held = False
         self.work_unless_held()
@@ -346,7 +347,7 @@ class Bench:
         with self._database.connection() as conn:
             runs, engines = monitor.unfinished(conn)
         if runs and not engines:
-            print(
+            print(  # noqa: T201 - the one line that connect() says in its cell
                 f"{runs} {'run' if runs == 1 else 'runs'} unfinished, no engine alive: bench.work()"
             )
 

@@ -184,7 +184,8 @@ class Run:
             result = monitor.node_result(conn, self.id, node.node_id)
         if result.json is None:
             raise StateError(
-                f"node {name!r} of run {self.id} is {result.status} and has no result; run.wait() waits for the run to end"
+                f"node {name!r} of run {self.id} is {result.status} and has no "
+                "result; run.wait() waits for the run to end"
             )
         return NodeResult(decode(result.json), result.columns)
 
@@ -209,7 +210,8 @@ class Run:
         while not self.done():
             if deadline is not None and (pause := min(pause, deadline - time.monotonic())) <= 0:
                 raise TimeoutError(
-                    f"run {self.id} is still {self.status} after {timeout:g} s; it goes on. Look at it: bench.get({self.id!r})"
+                    f"run {self.id} is still {self.status} after {timeout:g} s; it goes on. "
+                    f"Look at it: bench.get({self.id!r})"
                 )
             self._waiter.wait_for_news(self.id, pause)
             pause = min(pause * 1.5, _POLL[1])

@@ -19,7 +19,11 @@ __all__ = ["statement"]
 
 
 def statement(
-    engine: str, decisions: Iterable[tuple[str, Decision]], *, prepared: bool = True
+    engine: str,
+    at: datetime,
+    decisions: Iterable[tuple[str, Decision]],
+    *,
+    prepared: bool = True,
 ) -> Statement:
     """The one statement that makes these decisions durable.
 
@@ -27,15 +31,16 @@ def statement(
     ----------
     engine:
         Whose claims the decisions make.
+    at:
+        The moment at which all of them were decided.
     decisions:
-        Pairs of run id and decision, all decided at one moment.
+        Pairs of run id and decision.
     """
     runs: list[str] = []
     nodes: list[str] = []
     attempts: list[str] = []
     named: list[str] = []
     for run, decision in decisions:
-        at = decision.at
         runs.append(_run(run, decision))
         nodes += [
             _node(run, number, state, decision.values.get(number))

@@ -191,9 +191,10 @@ class Life:
             self._rounds.start_without_room = True
             self.look_now()
 
-    async def _news(self, timeout: float) -> None:
+    async def _news(self, seconds: float) -> None:
+        """Wait for something to do, not longer than this."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._work.wait(), timeout)
+            await asyncio.wait_for(self._work.wait(), seconds)
 
     async def _end(self, control: Session, recorder: Session) -> None:
         """Claims go back uncounted; what still runs after the grace is not waited for."""

@@ -31,6 +31,7 @@ from workbench.engine.model import (
     Lost,
     NodeState,
     Released,
+    ReportEvent,
     Revive,
     Run,
     Start,
@@ -73,15 +74,12 @@ def decide(run: Run, event: Event, now: datetime, limits: Limits = Limits()) -> 
         The new state of every changed node, ended attempts, named values and the run's status.
     """
     turn = _Turn(run, now)
+    if run.status in TERMINAL or (isinstance(event, ReportEvent) and not turn.holds(event)):
+        turn.refuse()
+        return turn.decision
     match event:
-        case _ if run.status in TERMINAL:
-            turn.refuse()
         case Start():
             turn.start()
-        case Completed() | Failed() | Lost() | Faulted() | Released() if not turn.holds(
-            event.node, event.token
-        ):
-            turn.refuse()
         case Completed():
             turn.attempt_completed(event)
         case Failed():
@@ -153,12 +151,12 @@ class _Turn:
         self.decision.nodes[node] = state
         return state
 
-    def holds(self, node: int, token: str) -> bool:
-        """Whether the token is that of the attempt now running."""
-        if not 0 <= node < len(self.plan):
+    def holds(self, report: ReportEvent) -> bool:
+        """Whether the report is of the attempt now running."""
+        if not 0 <= report.node < len(self.plan):
             return False
-        state = self.state(node)
-        return state.status == "running" and state.token == token
+        state = self.state(report.node)
+        return state.status == "running" and state.token == report.token
 
     # Going down: a node begins.
 

@@ -43,6 +43,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 class _Batch:
     """One transaction in the making: by run, since a run makes one transition in it."""
 
+    now: datetime
     settled: dict[str, Settled] = field(default_factory=dict)
     ended: int = 0
 
@@ -113,13 +114,12 @@ class Rounds:
         claims = verbs.read_claims(results[1]) if tokens else []
         self._claimed(tokens, claims)
         due = verbs.read_runs(results[-2])
-        now = verbs.read_now(results[-1])
-        batch = _Batch()
+        batch = _Batch(verbs.read_now(results[-1]))
         missing = await self._refresh(session, reports, results)
         for report in reports:
-            self._settle_report(batch, report, missing, now)
+            self._settle_report(batch, report, missing)
         for row in due:
-            self._settle_start(batch, row, now)
+            self._settle_start(batch, row)
         if most_due:
             self.look_for_due = len(due) == most_due
         await self._write(session, batch, claims)
@@ -175,9 +175,7 @@ class Rounds:
             self._take(verbs.read_runs(loaded))
         return runs - {row.id for row in locked}
 
-    def _settle_report(
-        self, batch: _Batch, report: Report, missing: set[str], now: datetime
-    ) -> None:
+    def _settle_report(self, batch: _Batch, report: Report, missing: set[str]) -> None:
         claim = report.claim
         if claim.run in missing:
             self._core.workload.requeue(report, DEFERRED)
@@ -189,19 +187,19 @@ class Rounds:
         if run.id in batch.settled:
             self._core.workload.requeue(report)
             return
-        settled = self._settle(batch, run, report.event, now, claim)
+        settled = self._settle(batch, run, report.event, claim)
         if settled.decision.refused:
             self._refused(report)
 
-    def _settle_start(self, batch: _Batch, row: RunRow, now: datetime) -> None:
+    def _settle_start(self, batch: _Batch, row: RunRow) -> None:
         try:
             run = self._core.copies.take(row)
         except Exception as fault:
             log.exception("run %s: its graph cannot be read, the run is parked", row.id)
             run = unreadable(row)
-            batch.settled[run.id] = Settled(run, _parked(run, fault, now))
+            batch.settled[run.id] = Settled(run, _parked(run, fault, batch.now))
             return
-        self._settle(batch, run, Start() if run.status == "pending" else Revive(), now)
+        self._settle(batch, run, Start() if run.status == "pending" else Revive())
 
     def _take(self, rows: list[RunRow]) -> None:
         """Make copies; a run that cannot be read has none, and its claims go back."""
@@ -211,15 +209,13 @@ class Rounds:
             except Exception:
                 log.exception("run %s: its graph cannot be read", row.id)
 
-    def _settle(
-        self, batch: _Batch, run: Run, event: Event, now: datetime, ended: Claim | None = None
-    ) -> Settled:
+    def _settle(self, batch: _Batch, run: Run, event: Event, ended: Claim | None = None) -> Settled:
         room = self._core.workload.free + batch.ended + (ended is not None)
         try:
-            settled = self._core.settle(run, event, now, room)
+            settled = self._core.settle(run, event, batch.now, room)
         except Exception as fault:
             log.exception("run %s: deciding raised, the run is parked", run.id)
-            settled = Settled(run, _parked(run, fault, now))
+            settled = Settled(run, _parked(run, fault, batch.now))
         settled.ended = ended
         if not settled.decision.refused:
             batch.settled[run.id] = settled
@@ -246,7 +242,9 @@ class Rounds:
         if batch.settled:
             closing.append(
                 documents.statement(
-                    self._core.identity, ((run, s.decision) for run, s in batch.settled.items())
+                    self._core.identity,
+                    batch.now,
+                    ((run, s.decision) for run, s in batch.settled.items()),
                 )
             )
         closing.append(verbs.COMMIT if batch.settled else verbs.ROLLBACK)
@@ -298,9 +296,9 @@ class Rounds:
         """One strange report must not hold up the others."""
         try:
             results = await session.run(verbs.BEGIN, *self._lock([report]), verbs.due(0), verbs.NOW)
-            batch = _Batch()
+            batch = _Batch(verbs.read_now(results[-1]))
             missing = await self._refresh(session, [report], results)
-            self._settle_report(batch, report, missing, verbs.read_now(results[-1]))
+            self._settle_report(batch, report, missing)
             await self._write(session, batch, [])
         except psycopg.Error as failed:
             if session.broken:

@@ -196,7 +196,10 @@ class SqlLeaves:
     async def _commit(self, session: Session, settled: Settled) -> None:
         results = await session.pipeline(
             documents.statement(
-                self._core.identity, [(settled.run.id, settled.decision)], prepared=False
+                self._core.identity,
+                settled.decision.at,
+                [(settled.run.id, settled.decision)],
+                prepared=False,
             ),
             verbs.COMMIT,
         )
@@ -235,7 +238,8 @@ class SqlLeaves:
             self._report(
                 claim,
                 StepError(
-                    "the result is larger than 16 MiB: the statement was cancelled and rolled back. Return less, or write to a table."
+                    "the result is larger than 16 MiB: the statement was cancelled and rolled back. "
+                    "Return less, or write to a table."
                 ),
             )
         elif claim.interrupted:

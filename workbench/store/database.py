@@ -38,7 +38,8 @@ def conninfo(dsn: str) -> str:
         return make_conninfo(dsn)
     except psycopg.ProgrammingError as wrong:
         raise UsageError(
-            f"cannot read the DSN: {str(wrong).strip()}. Pass a URL like postgresql://user@host:5432/name, or 'host=… dbname=…'."
+            f"cannot read the DSN: {str(wrong).strip()}. Pass a URL like "
+            "postgresql://user@host:5432/name, or 'host=… dbname=…'."
         ) from None
 
 
@@ -81,7 +82,8 @@ class Database:
                 if self._connection is not None and not self._connection.broken:
                     raise
                 raise DatabaseError(
-                    f"the database ({shown(self.dsn)}) is away: {str(lost).strip()}. Nothing is lost; call again when it is back."
+                    f"the database ({shown(self.dsn)}) is away: {str(lost).strip()}. "
+                    "Nothing is lost; call again when it is back."
                 ) from lost
 
     def _live(self) -> psycopg.Connection[Any]:

@@ -36,10 +36,11 @@ class Migration:
 @cache
 def migrations() -> tuple[Migration, ...]:
     """All migrations that this package brings, in order."""
-    found = []
-    for entry in resources.files(__package__).joinpath("migrations").iterdir():
-        if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", entry.name):
-            found.append(Migration(int(match[1]), match[2], entry.read_text("utf-8")))
+    found = [
+        Migration(int(match[1]), match[2], entry.read_text("utf-8"))
+        for entry in resources.files(__package__).joinpath("migrations").iterdir()
+        if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", entry.name))
+    ]
     return tuple(sorted(found, key=lambda m: m.version))
 
 
@@ -155,7 +156,8 @@ def installed_version(conn: psycopg.Connection) -> int | None:
         return None
     if row[0] != "durable-workbench":
         raise SchemaError(
-            f"schema df of database {conn.info.dbname!r} belongs to another product ({_owner_of_df(conn)}): it was left untouched. "
+            f"schema df of database {conn.info.dbname!r} belongs to another product "
+            f"({_owner_of_df(conn)}): it was left untouched. "
             "Use another database for the workbench."
         )
     newest = conn.execute("SELECT max(version) FROM df.schema_migrations").fetchone()
@@ -181,6 +183,7 @@ def _require_server(conn: psycopg.Connection) -> None:
 def _refuse_newer(version: int) -> None:
     if version > SCHEMA_VERSION:
         raise SchemaError(
-            f"schema df is at version {version}, newer than this package knows ({SCHEMA_VERSION}): nothing was changed. "
+            f"schema df is at version {version}, newer than this package knows "
+            f"({SCHEMA_VERSION}): nothing was changed. "
             "Upgrade durable-workbench in this environment and restart."
         )

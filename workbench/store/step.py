@@ -25,22 +25,27 @@ __all__ = ["SESSION_OPTIONS", "Ran", "reset", "run_alone", "run_in_transaction"]
 
 #: Settings that every reset of a step's session returns to. The timeout frees a run's lock when an
 #: engine freezes between its step's statement and the commit.
-SESSION_OPTIONS = "-c df.in_workflow=true -c client_connection_check_interval=2s -c idle_in_transaction_session_timeout=60s"
-
-_ENTER = b"""SELECT set_config('df.attempt', $1, true), set_config('df.run', $2, true), set_config('df.cancel', '', true),
-    set_config('application_name', $3, true), set_config('datestyle', 'ISO', true), set_config('extra_float_digits', '1', true)"""
-_READ_BACK = Statement(
-    b"SELECT current_setting('df.attempt', true), current_setting('transaction_read_only'), current_setting('df.cancel', true)"
+SESSION_OPTIONS = (
+    "-c df.in_workflow=true -c client_connection_check_interval=2s"
+    " -c idle_in_transaction_session_timeout=60s"
 )
-_TAIL = (
-    Statement(b"SET CONSTRAINTS ALL IMMEDIATE"),
-    Statement(b"CLOSE ALL"),
-    _READ_BACK,
-    Statement(b"RESET SESSION AUTHORIZATION"),
-    Statement(b"RESET ROLE"),
-    Statement(b"RESET ALL"),
-    Statement(b"SELECT pg_catalog.set_config('statement_timeout', '0', true), pg_catalog.set_config('lock_timeout', '0', true)"),
-)  # fmt: skip
+
+_TAIL = tuple(
+    Statement(sql)
+    for sql in (
+        b"SET CONSTRAINTS ALL IMMEDIATE",
+        b"CLOSE ALL",
+        # Qualified, and nothing of ours: the user's statement may have changed the role and the path.
+        b"SELECT pg_catalog.current_setting('df.attempt', true),"
+        b" pg_catalog.current_setting('transaction_read_only'),"
+        b" pg_catalog.current_setting('df.cancel', true)",
+        b"RESET SESSION AUTHORIZATION",
+        b"RESET ROLE",
+        b"RESET ALL",
+        b"SELECT pg_catalog.set_config('statement_timeout', '0', true),"
+        b" pg_catalog.set_config('lock_timeout', '0', true)",
+    )
+)
 #: What DISCARD ALL does, except DISCARD PLANS: the plans of our own functions are no state that a
 #: step could see, and making them anew costs more than a commit (measured: 0.5 ms of a 1.2 ms
 #: step).
@@ -59,6 +64,7 @@ _RESET = tuple(
 )
 _NOW = verbs.NOW._replace(prepared=False)
 _USER = 2  # BEGIN and the settings come before it
+_READ_BACK = _USER + 3
 _LOCK = _USER + 1 + len(_TAIL)
 
 
@@ -107,7 +113,7 @@ async def run_in_transaction(
             if _USER <= index < _LOCK:
                 return Ran(blame=failed)
             return Ran(infrastructure=failed)
-    marker, read_only, cancel = rows(results[_USER + 3])[0]
+    marker, read_only, cancel = rows(results[_READ_BACK])[0]
     ran = Ran(
         final=results[_USER],
         cancel=cancel or None,
@@ -151,7 +157,10 @@ async def reset(session: Session) -> None:
 
 
 def _enter(leaf: Leaf) -> Statement:
-    return Statement(_ENTER, (leaf.token.encode(), leaf.run.encode(), _application_name(leaf)))
+    return Statement(
+        b"SELECT df._enter_step($1, $2, $3)",
+        (leaf.token.encode(), leaf.run.encode(), _application_name(leaf)),
+    )
 
 
 def _application_name(leaf: Leaf) -> bytes:

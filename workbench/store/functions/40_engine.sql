@@ -177,6 +177,13 @@ LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan 
     WHERE v.instance_id = run AND v.scope = '' AND v.name = ANY (names) AND v.submitted_by = df._me()
 $$;
 
+-- Marks the transaction of a step, so that the statement in it is known to df.cancel and others, and shows in pg_stat_activity.
+CREATE OR REPLACE FUNCTION df._enter_step(token text, run text, shown text) RETURNS void
+LANGUAGE sql AS $$
+    SELECT set_config('df.attempt', token, true), set_config('df.run', run, true), set_config('df.cancel', '', true),
+           set_config('application_name', shown, true), set_config('datestyle', 'ISO', true)
+$$;
+
 -- This node's statement cannot run in a transaction block: committed before it is executed a second time.
 CREATE OR REPLACE FUNCTION df._goes_autocommit(run text, node integer, held uuid) RETURNS boolean
 LANGUAGE sql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
