@@ -37,7 +37,7 @@ DECLARE
     query text;
     fault text;
 BEGIN
-    fault := df._type_fault(node);
+    fault := CASE WHEN NOT df._is_plain(node) THEN df._type_fault(node) END;
     IF fault IS NOT NULL THEN
         RETURN fault;
     END IF;
@@ -49,7 +49,8 @@ BEGIN
     IF depth > 256 THEN
         RETURN df._depth_fault();
     END IF;
-    fault := coalesce(df._slot_fault(node, kind), 'result_name ' || df._name_fault(node ->> 'result_name'));
+    fault := coalesce(CASE WHEN NOT df._is_plain(node) THEN df._slot_fault(node, kind) END,
+                      'result_name ' || df._name_fault(node ->> 'result_name'));
     IF fault IS NOT NULL THEN
         RETURN fault;
     END IF;
@@ -72,6 +73,16 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+
+-- The two shapes that nearly all nodes have, told at once.
+CREATE OR REPLACE FUNCTION df._is_plain(node jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT (CASE node ->> 'node_type'
+        WHEN 'SQL' THEN jsonb_typeof(node -> 'query') = 'string' AND node - '{node_type,query,result_name}'::text[] = '{}'
+        WHEN 'THEN' THEN jsonb_typeof(node -> 'left_node') = 'object' AND jsonb_typeof(node -> 'right_node') = 'object'
+             AND node - '{node_type,left_node,right_node,result_name}'::text[] = '{}'
+        END AND coalesce(jsonb_typeof(node -> 'result_name'), 'string') = 'string') IS TRUE
+$$;
 
 -- The first key whose value has the wrong JSON type, or that a node does not have. A null is as good as an absent key.
 CREATE OR REPLACE FUNCTION df._type_fault(node jsonb) RETURNS text
@@ -144,7 +155,7 @@ BEGIN
         RAISE EXCEPTION 'Invalid durable function graph: root: %', step.fault USING ERRCODE = '22023';
     ELSIF kind <> ALL (df._node_types()) THEN
         RAISE EXCEPTION 'Invalid durable function: %', df._unknown_type(kind) USING ERRCODE = '22023';
-    ELSIF df._type_fault(step.node) IS NOT NULL THEN
+    ELSIF NOT df._is_plain(step.node) AND df._type_fault(step.node) IS NOT NULL THEN
         RAISE EXCEPTION 'Invalid durable function: Malformed Durofut JSON with node_type ''%'': %', kind, df._type_fault(step.node) USING ERRCODE = '22023';
     ELSIF kind IS NOT NULL THEN
         RETURN df._compact_graph(fut);
