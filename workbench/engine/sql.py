@@ -54,14 +54,18 @@ class Pool:
         task.add_done_callback(self._resets.discard)
 
     async def _reset(self, session: Session) -> None:
+        clean = False
         try:
             if session.reusable:
                 await step.reset(session)
-                self._idle.append(session)
-                return
+                clean = session.reusable
         except psycopg.Error:
             pass
-        await session.close()
+        finally:  # also when the pool is closed meanwhile
+            if clean:
+                self._idle.append(session)
+            else:
+                await session.close()
 
     async def close(self) -> None:
         for task in self._resets:
@@ -132,9 +136,12 @@ class SqlLeaves:
                 claim, Faulted(claim.node, claim.token, describe(ran.infrastructure, trace=False))
             )
         elif _needs_autocommit(ran.blame, sql) and not claim.interrupted:
-            await session.run(verbs.goes_autocommit(leaf))
-            run.nodes[claim.node].autocommit = True
-            await self._alone(session, run, claim, sql)
+            (marked,) = await session.run(verbs.goes_autocommit(leaf))
+            if rows(marked) == [["t"]]:
+                run.nodes[claim.node].autocommit = True
+                await self._alone(session, run, claim, sql)
+            else:  # cancelled in the meantime: it must not run a second time
+                self._core.workload.report(claim, Released(claim.node, claim.token))
         else:
             self._failed(claim, ran, reader)
 

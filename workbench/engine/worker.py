@@ -36,12 +36,12 @@ class Engine:
         self, dsn: str, *, ceiling: int | None = None, executor: Executor | None = None
     ) -> None:
         self._loop = asyncio.new_event_loop()
-        self._life = Life(dsn, ceiling, executor, self._call, self._tell_finished)
+        self._life = Life(dsn, ceiling, executor, self._call, self._tell)
         self._thread = threading.Thread(target=self._main, name="workbench-engine", daemon=True)
         self._settled = threading.Event()
         self._life.on_entered = self._settled.set
         self._refused: BaseException | None = None
-        self._finished: list[Callable[[str], None]] = []
+        self._watchers: list[Callable[[str, bool], None]] = []
 
     def __repr__(self) -> str:
         return f"<Engine {self.id or '(not entered)'} {'alive' if self.alive else 'ended'}>"
@@ -94,7 +94,10 @@ class Engine:
 
     def _tell_finished(self, run: str) -> None:
         for callback in self._finished:
-            callback(run)
+            try:
+                callback(run)
+            except Exception:  # somebody else's code must not end the engine
+                log.exception("run %s: a callback for its end raised", run)
 
     def _call(self, function: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the engine has ended

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
-from workbench.graph.values import decode, encode
+from workbench.errors import ValueRefused
+from workbench.graph.values import MAX_DEPTH, decode, encode
 
 __all__ = [
     "Converter",
@@ -36,6 +37,7 @@ __all__ = [
 
 Converter: TypeAlias = Callable[[str], str]
 
+_BRACKET: Final = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"')
 _NO_NUMBER: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 string: Final[Converter] = encode_basestring
@@ -82,11 +84,25 @@ def json_value(text: str) -> str:
     Raises
     ------
     ValueRefused
-        The escapes of a `json` value stand for NUL or for half a character.
+        The escapes of a `json` value stand for NUL or for half a character, or it is nested too
+        deeply for those who will read it.
     """
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _check_depth(text)
     if "\\u" in text:
         encode(decode(text), "a json value of the result")
     return text
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for mark in _BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(mark[0], 0)
+        if depth > MAX_DEPTH:
+            raise ValueRefused(
+                f"a json value of the result is nested more than {MAX_DEPTH} levels deep; flatten it "
+                "in the query, or keep it in a table and return its key"
+            )
 
 
 def bytea(text: str) -> str:

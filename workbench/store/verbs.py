@@ -125,15 +125,21 @@ def claim(
 
 
 def checkpoint(
-    engine: str, at: datetime, documents: Sequence[str | None], *, prepared: bool = True
+    engine: str,
+    at: datetime,
+    documents: Sequence[str | None],
+    *,
+    tell: bool = False,
+    prepared: bool = True,
 ) -> Statement:
     """`documents` are the four JSON arrays of `df._checkpoint`: runs, nodes, attempts, named values."""
     return Statement(
-        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6)",
+        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7)",
         (
             engine.encode(),
             at.isoformat().encode(),
             *(None if document is None else document.encode() for document in documents),
+            b"t" if tell else b"f",
         ),
         prepared,
     )
@@ -146,7 +152,8 @@ def named(run: str, names: Iterable[str]) -> Statement:
 
 
 def goes_autocommit(leaf: Leaf) -> Statement:
-    return Statement(b"SELECT df._goes_autocommit($1, $2, $3)", _leaf(leaf), prepared=True)
+    """For a step's session; its one value is true when the leaf is still that claim's."""
+    return Statement(b"SELECT df._goes_autocommit($1, $2, $3)", _leaf(leaf))
 
 
 def _leaf(leaf: Leaf) -> tuple[bytes, ...]:
