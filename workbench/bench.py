@@ -11,6 +11,7 @@ import atexit
 import json
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -108,6 +109,7 @@ class Bench:
         self._held = False
         self._engine: Engine | None = None
         self._news = threading.Condition()
+        self._waited: Counter[str] = Counter()
         self._ended: set[str] = set()
         self.closed = False
         with self._database.connection():
@@ -178,9 +180,10 @@ class Bench:
             input=encode(input, "input"),
             variables=_variables(vars),
         )
-        if connection is not None:
-            return self._run(starting.start(connection, call))
         self._check_open()
+        if connection is not None:
+            self.work_unless_held()
+            return self._run(starting.start(connection, call))
         with self._database.connection() as conn:
             run = self._run(starting.start(conn, call))
         self.work_unless_held()
@@ -260,7 +263,7 @@ class Bench:
         with _lock:
             if self._engine is None or not self._engine.alive:
                 engine = Engine(self._database.dsn)
-                engine.on_finished(self._heard)
+                engine.on_change(self._heard)
                 engine.start()
                 self._engine = engine
 
@@ -270,17 +273,23 @@ class Bench:
         if engine is not None:
             engine.stop()
 
-    def _heard(self, run_id: str) -> None:
-        """The engine ended a run; called on its thread."""
+    def _heard(self, run_id: str, ended: bool) -> None:
+        """The engine has moved a run on; called on its thread."""
         with self._news:
+            if not (ended and run_id in self._waited):
+                return
             self._ended.add(run_id)
             self._news.notify_all()
 
     def wait_for_news(self, run_id: str, timeout: float) -> None:
         """Return when the engine here has ended this run, or after `timeout` seconds."""
         with self._news:
+            self._waited[run_id] += 1
             self._news.wait_for(lambda: run_id in self._ended, timeout)
-            self._ended.discard(run_id)
+            self._waited[run_id] -= 1
+            if not self._waited[run_id]:
+                del self._waited[run_id]
+                self._ended.discard(run_id)
 
     # The database as a database.
 
@@ -364,7 +373,7 @@ class Bench:
         return f"<Bench {shown(self._database.dsn)}, {state}>"
 
 
-def _variables(given: Mapping[str, str] | None) -> str:
+def _variables(given: Mapping[Any, Any] | None) -> str:
     for name, value in (given or {}).items():
         if not (isinstance(name, str) and isinstance(value, str)):
             raise UsageError(

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from workbench.engine.copies import Copies
 from workbench.engine.machine import Limits, decide
-from workbench.engine.model import Decision, Event, Run
+from workbench.engine.model import TERMINAL, Decision, Event, Run
 from workbench.engine.workload import Claim, Workload
 from workbench.graph.substitute import Column, Named
 from workbench.graph.values import decode
@@ -32,13 +32,14 @@ CACHED_VALUE = 1_000_000
 @dataclass
 class Settled:
     """A decision about a run, the claim that ends with it, and the leaves that this engine takes
-    with the same commit.
+    with the same commit. `foreign`: other engines have to hear of it.
     """
 
     run: Run
     decision: Decision
     claims: list[Claim] = field(default_factory=list)
     ended: Claim | None = None
+    foreign: bool = False
 
 
 class Core:
@@ -55,7 +56,8 @@ class Core:
         self.has_handler: Callable[[str], bool] = lambda name: False
         self.available_handlers: Callable[[], Iterable[str]] = tuple
         self.execute: Callable[[Run, Claim], None] = lambda run, claim: None
-        self.on_finished: Callable[[str], None] = lambda run: None
+        self.look_in: Callable[[float], None] = lambda seconds: None
+        self.on_change: Callable[[str, bool], None] = lambda run, ended: None
 
     def settle(self, run: Run, event: Event, now: datetime, room: int) -> Settled:
         """Decide, and take up to `room` of the leaves that became ready."""
@@ -63,15 +65,19 @@ class Core:
         settled = Settled(run, decision)
         if not decision.refused and self.claiming:
             for node in decision.ready:
-                if len(settled.claims) < room and self._may_take(run, decision, node):
+                handler = run.plan[node].handler
+                if handler is not None and not self.has_handler(handler):
+                    settled.foreign = True
+                elif len(settled.claims) < room and self._may_take(decision, node):
                     settled.claims.append(self._take(run, decision, node))
+        settled.foreign |= any(
+            attempt.outcome == "cancelled" and attempt.engine != self.identity
+            for attempt in decision.attempts
+        )
         return settled
 
-    def _may_take(self, run: Run, decision: Decision, node: int) -> bool:
-        if decision.nodes[node].losses and self.workload.suspect:
-            return False
-        handler = run.plan[node].handler
-        return handler is None or self.has_handler(handler)
+    def _may_take(self, decision: Decision, node: int) -> bool:
+        return not (decision.nodes[node].losses and self.workload.suspect)
 
     def _take(self, run: Run, decision: Decision, node: int) -> Claim:
         """A leaf goes from pending to running without having been ready for anybody else."""
@@ -90,14 +96,26 @@ class Core:
             run.values.pop(name, None)
             if len(value.json) <= CACHED_VALUE:
                 run.values[name] = named(value.json, value.columns)
-        if settled.ended is not None:
-            self.workload.remove(settled.ended)
+        self._end_claims(settled)
         for claim in settled.claims:
             claim.begun = True
             self.execute(run, claim)
+        for state in decision.nodes.values():
+            if state.ready_at is not None and state.ready_at > decision.at:
+                self.look_in((state.ready_at - decision.at).total_seconds())
         self.release_copy(run.id)
-        if decision.status in ("completed", "failed", "cancelled"):
-            self.on_finished(run.id)
+        self.on_change(run.id, decision.status in TERMINAL)
+
+    def _end_claims(self, settled: Settled) -> None:
+        """The one that was reported, and those that the decision cancelled."""
+        for attempt in settled.decision.attempts:
+            if log.isEnabledFor(logging.INFO):
+                number, outcome = attempt.attempt, attempt.outcome
+                log.info("run %s #%s attempt %s %s", settled.run.id, attempt.node, number, outcome)
+            if attempt.outcome == "cancelled" and attempt.token in self.workload:
+                self.workload.get(attempt.token).interrupt()
+        if settled.ended is not None:
+            self.workload.remove(settled.ended)
 
     def abandoned(self, settled: Iterable[Settled]) -> None:
         """The transaction was rolled back, or nobody knows: what was taken with it is not ours."""

@@ -23,6 +23,7 @@ def statement(
     at: datetime,
     decisions: Iterable[tuple[str, Decision]],
     *,
+    tell: bool = False,
     prepared: bool = True,
 ) -> Statement:
     """The one statement that makes these decisions durable.
@@ -35,6 +36,8 @@ def statement(
         The moment at which all of them were decided.
     decisions:
         Pairs of run id and decision.
+    tell:
+        Whether the commit wakes the other engines.
     """
     runs: list[str] = []
     nodes: list[str] = []
@@ -51,7 +54,7 @@ def statement(
             _named(run, name, number, value) for name, (number, value) in decision.names.items()
         ]
     documents = [f"[{','.join(part)}]" if part else None for part in (runs, nodes, attempts, named)]
-    return verbs.checkpoint(engine, at, documents, prepared=prepared)
+    return verbs.checkpoint(engine, at, documents, tell=tell, prepared=prepared)
 
 
 def _json(value: Any) -> str:

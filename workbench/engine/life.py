@@ -23,6 +23,7 @@ from workbench.engine.model import Released
 from workbench.engine.rounds import Rounds
 from workbench.engine.sql import SqlLeaves
 from workbench.store import step, verbs
+from workbench.store.listen import Listener
 from workbench.store.wire import Session, rows
 
 __all__ = ["Life"]
@@ -30,7 +31,9 @@ __all__ = ["Life"]
 log = logging.getLogger("workbench")
 
 POLL = 0.25  # seconds between looks at the tables when nothing calls for one
+LISTENING_POLL = 1.0  # the same while notifications arrive
 FULL_SCAN = 5.0  # seconds between scans from the beginning
+SOON = 0.05  # seconds; looks that are due together are one
 RECONNECT = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds until the next try to connect; the last repeats
 GRACE = 0.5  # seconds that running leaves have to end at an orderly stop
 RECORDERS = 2
@@ -53,24 +56,31 @@ class Life:
         ceiling: int | None,
         executor: Executor | None,
         call_soon: Callable[[Callable[[], None]], None],
-        on_finished: Callable[[str], None],
+        on_change: Callable[[str, bool], None],
     ) -> None:
         self._dsn = dsn
         self._ceiling = ceiling
         self._executor = executor
         self._call_soon = call_soon
-        self._on_finished = on_finished
+        self._on_change = on_change
         self.on_entered: Callable[[], None] = lambda: None
         self._core: Core | None = None
         self._entered = False
         self._work = asyncio.Event()
         self._stop = asyncio.Event()
+        self._call = asyncio.Event()
+        self._looks: set[int] = set()
         self._waking = False
         self._tries = 0
 
     @property
     def identity(self) -> str:
         return "" if self._core is None else self._core.identity
+
+    @property
+    def listening(self) -> bool:
+        """Whether the last probe of LISTEN was heard."""
+        return self._core is not None and self._listener.working
 
     def stop(self) -> None:
         """Begin the orderly end."""
@@ -91,10 +101,12 @@ class Life:
         self._leaves = Leaves(core, self._handlers, self._sql, self._own_session)
         self._rounds = Rounds(core)
         self._liveness = Liveness(core, self._handlers.available)
+        self._listener = Listener(self._dsn, self._news_came)
         core.has_handler = self._handlers.has
         core.available_handlers = lambda: self._handlers.available
         core.execute = self._leaves.execute
-        core.on_finished = self._on_finished
+        core.on_change = self._on_change
+        core.look_in = self._look_in
         self._core = core
         try:
             while not self._stop.is_set():
@@ -146,6 +158,7 @@ class Life:
         others = [
             asyncio.create_task(self._keep_looking(control)),
             asyncio.create_task(self._keep_polling()),
+            asyncio.create_task(self._listener.run()),
         ]
         stop = asyncio.create_task(self._stop.wait())
         try:
@@ -168,7 +181,10 @@ class Life:
             await self._liveness.look(control)
             if await self._leaves.find_handlers(control):
                 self.look_now()
-            await asyncio.sleep(LOOK)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._call.wait(), LOOK)
+                self._call.clear()
+                self._liveness.compare_next()
 
     async def _keep_recording(self, session: Session) -> None:
         while not self._stop.is_set():
@@ -182,14 +198,32 @@ class Life:
 
     async def _keep_polling(self) -> None:
         """Look at the tables every so often: what other processes did, and what has become due."""
-        polls = 0
+        loop = asyncio.get_running_loop()
+        scanned = loop.time()
         while True:
-            await asyncio.sleep(POLL)
-            polls += 1
-            if polls % round(FULL_SCAN / POLL) == 0:
+            await asyncio.sleep(LISTENING_POLL if self._listener.working else POLL)
+            if loop.time() - scanned > FULL_SCAN:
+                scanned = loop.time()
                 self._rounds.full_scan()
             self._rounds.start_without_room = True
             self.look_now()
+
+    def _news_came(self) -> None:
+        """Somebody started or cancelled something, or left work that this engine may have to do."""
+        self.look_now()
+        self._call.set()
+
+    def _look_in(self, seconds: float) -> None:
+        """Look again when something that was put off is due."""
+        loop = asyncio.get_running_loop()
+        slot = int((loop.time() + seconds) / SOON) + 1
+        if slot not in self._looks:
+            self._looks.add(slot)
+            loop.call_at(slot * SOON, self._look_at, slot)
+
+    def _look_at(self, slot: int) -> None:
+        self._looks.discard(slot)
+        self.look_now()
 
     async def _news(self, seconds: float) -> None:
         """Wait for something to do, not longer than this."""

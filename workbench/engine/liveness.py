@@ -102,6 +102,10 @@ class Liveness:
         if self._due("stalled", STALLED):
             await self._revive(session)
 
+    def compare_next(self) -> None:
+        """Compare tokens at the next look: something may have been cancelled."""
+        self._last["compare"] = 0.0
+
     def _due(self, what: str, every: float) -> bool:
         now = time.monotonic()
         if now - self._last[what] < every:

@@ -245,6 +245,7 @@ class Rounds:
                     self._core.identity,
                     batch.now,
                     ((run, s.decision) for run, s in batch.settled.items()),
+                    tell=any(settled.foreign for settled in batch.settled.values()),
                 )
             )
         closing.append(verbs.COMMIT if batch.settled else verbs.ROLLBACK)

@@ -206,6 +206,7 @@ class SqlLeaves:
                 self._core.identity,
                 settled.decision.at,
                 [(settled.run.id, settled.decision)],
+                tell=settled.foreign,
                 prepared=False,
             ),
             verbs.COMMIT,

@@ -76,11 +76,17 @@ class Engine:
         """There may be a run to start."""
         self._call(self._life.look_now)
 
-    def on_finished(self, callback: Callable[[str], None]) -> None:
-        """Have `callback(run_id)` called, on the engine's thread, whenever this engine ends a
-        run.
+    def on_change(self, callback: Callable[[str, bool], None]) -> None:
+        """Have `callback(run_id, ended)` called whenever this engine has moved a run on.
+
+        It is called on the engine's thread and must not block.
         """
-        self._finished.append(callback)
+        self._watchers.append(callback)
+
+    @property
+    def listening(self) -> bool:
+        """Whether notifications of other processes arrive; without them the engine only polls."""
+        return self._life.listening
 
     @property
     def id(self) -> str:
@@ -92,12 +98,12 @@ class Engine:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def _tell_finished(self, run: str) -> None:
-        for callback in self._finished:
+    def _tell(self, run: str, ended: bool) -> None:
+        for callback in self._watchers:
             try:
-                callback(run)
+                callback(run, ended)
             except Exception:  # somebody else's code must not end the engine
-                log.exception("run %s: a callback for its end raised", run)
+                log.exception("run %s: a callback raised", run)
 
     def _call(self, function: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the engine has ended

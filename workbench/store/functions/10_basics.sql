@@ -72,3 +72,12 @@ $$;
 -- The database whose runs an engine executes is the one that holds them.
 CREATE OR REPLACE FUNCTION df.target_database() RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT current_database()::text $$;
+
+-- Where the engines of a role listen.
+CREATE OR REPLACE FUNCTION df._channel(role regrole) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT 'df_' || role::oid $$;
+
+-- Wakes the engines of a role, when this commits. Only for what a user did and for work that only another engine can do:
+-- NOTIFY makes commits wait for each other in the whole cluster.
+CREATE OR REPLACE FUNCTION df._tell(role regrole) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_notify(df._channel(role), '') $$;

@@ -46,6 +46,7 @@ BEGIN
     VALUES (run, df._me(), label, graph::json, given,
             (SELECT coalesce(jsonb_object_agg(v.name, v.value), '{}') FROM df.vars v WHERE v.owner = df._me() AND v.value IS NOT NULL) || vars,
             database, max_attempts, max_backoff, on_failure);
+    PERFORM df._tell(df._me());
     RETURN run;
 END $$;
 
@@ -250,4 +251,5 @@ BEGIN
     FROM df.nodes n WHERE n.instance_id = run AND n.status = 'running' AND n.token IS NOT NULL;
     UPDATE df.nodes n SET status = 'cancelled', rev = next_version, token = NULL, finished_at = now
     WHERE n.instance_id = run AND n.status IN ('pending', 'ready', 'running', 'waiting');
+    PERFORM df._tell((SELECT i.submitted_by FROM df.instances i WHERE i.id = run));
 END $$;

@@ -124,7 +124,10 @@ $$;
 
 -- Writes transitions that workbench.engine.machine decided at one moment; the caller holds the locks of all these runs. Keys
 -- that are absent mean NULL, 0 or false: most of a transition's are, and reading JSON is a large part of what it costs.
-CREATE OR REPLACE FUNCTION df._checkpoint(engine text, at timestamptz, runs json, nodes json, attempts json, named json) RETURNS void
+-- `tell`: something in it concerns other engines.
+CREATE OR REPLACE FUNCTION df._checkpoint(
+    engine text, at timestamptz, runs json, nodes json, attempts json, named json, tell boolean
+) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     written bigint;
@@ -166,6 +169,9 @@ BEGIN
         SELECT c.run, '', c.name, df._me(), c.node_id, c.value -> 0, c.columns
         FROM json_to_recordset(named) AS c (run text, name text, node_id integer, value jsonb, columns jsonb)
         ON CONFLICT (instance_id, scope, name) DO UPDATE SET node_id = excluded.node_id, value = excluded.value, columns = excluded.columns;
+    END IF;
+    IF tell THEN
+        PERFORM df._tell(df._me());
     END IF;
 END $$;
 
