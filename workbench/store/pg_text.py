@@ -107,10 +107,8 @@ def _check_depth(text: str) -> None:
 
 def bytea(text: str) -> str:
     """`base64:` and the bytes; from either `bytea_output`."""
-    if text.startswith("\\x"):
-        data = bytes.fromhex(text[2:])
-    else:
-        data = _OCTAL.sub(_byte, text).encode("latin-1")
+    is_hex = text.startswith("\\x")
+    data = bytes.fromhex(text[2:]) if is_hex else _OCTAL.sub(_byte, text).encode("latin-1")
     return f'"base64:{b64encode(data).decode()}"'
 
 
