@@ -133,7 +133,7 @@ def test_nothing_is_left_but_the_page(played: tuple[str, str, Path]) -> None:
     assert list((directory.parent / "home").rglob("*")) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     process = _demo(tmp_path, _environment(tmp_path))
     assert process.stdout

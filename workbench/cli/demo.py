@@ -34,8 +34,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from workbench.demo.story import Story
 
     _check_writable(arguments.output)
-    _use_utf8()
-    signal.signal(signal.SIGTERM, _leave)
+    _never_fail_on_icons()
+    for name in ("SIGTERM", "SIGHUP"):  # the second is missing on Windows
+        if number := getattr(signal, name, None):
+            signal.signal(number, _leave)
     # The story says what the engine would warn of: that another one is dead.
     logging.getLogger("workbench").addHandler(logging.NullHandler())
     return 0 if play(arguments.output, Story()).holds else 1
@@ -51,8 +53,8 @@ def _check_writable(page: Path) -> None:
         )
 
 
-def _use_utf8() -> None:
-    """Icons and arrows must not fail in a console or pipe of another encoding."""
+def _never_fail_on_icons() -> None:
+    """A console of another encoding shows question marks for them."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding=sys.stdout.encoding, errors="replace")

@@ -96,11 +96,11 @@ def engine_process(dsn: str) -> Iterator[EngineProcess]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Clean up to the end, also when Ctrl-C is pressed again."""
+    """Clean up to the end, also when Ctrl-C is pressed again or the terminal is closed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    names = [signal.SIGINT, signal.SIGTERM]
+    names = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
     before = [signal.signal(name, signal.SIG_IGN) for name in names]
     try:
         yield
