@@ -15,11 +15,11 @@ import psycopg
 
 from .. import __version__
 from ..errors import WorkbenchError
-from . import db, demo
+from . import db, demo, migrate, worker
 
 __all__ = ["main"]
 
-_COMMANDS = (db, demo)
+_COMMANDS = (db, migrate, worker, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

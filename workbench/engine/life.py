@@ -24,6 +24,7 @@ from workbench.engine.rounds import Rounds
 from workbench.engine.sql import SqlLeaves
 from workbench.store import step, verbs
 from workbench.store.listen import Listener
+from workbench.store.pooler import explain_refusal, refuse_pooler
 from workbench.store.wire import Session, rows
 
 __all__ = ["Life"]
@@ -129,6 +130,7 @@ class Life:
             for purpose in ("control", *["rounds"] * RECORDERS):
                 sessions.append(await self._own_session(purpose))  # noqa: PERF401 - close those made
             control, *recorders = sessions
+            await refuse_pooler(control, lambda: self._own_session("probe"))
             await self._liveness.enter(control)
             for session in recorders:
                 await session.run(verbs.add_session(core.identity, session.pid))
@@ -256,9 +258,14 @@ class Life:
         log.info("engine %s left", self._core.identity)
 
     async def _own_session(self, purpose: str) -> Session:
-        return await Session.connect(
-            self._dsn, application_name=f"workbench engine {purpose}", options=OWN_OPTIONS
-        )
+        try:
+            return await Session.connect(
+                self._dsn, application_name=f"workbench engine {purpose}", options=OWN_OPTIONS
+            )
+        except psycopg.OperationalError as refused:
+            if explained := explain_refusal(refused):
+                raise explained from refused
+            raise
 
     async def _step_session(self) -> Session:
         session = await Session.connect(

@@ -53,6 +53,8 @@ class Engine:
         ------
         TimeoutError
             The database was not reached within `timeout` seconds; the engine goes on trying.
+        DatabaseError
+            A transaction pooler is in between.
         psycopg.Error
             The database refuses this engine.
         """

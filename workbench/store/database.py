@@ -98,6 +98,7 @@ class Database:
             self._connection = psycopg.connect(
                 self.dsn,
                 autocommit=True,
+                prepare_threshold=None,  # looking works through a transaction pooler
                 application_name=f"workbench {os.getpid()}",
                 connect_timeout=30,
             )

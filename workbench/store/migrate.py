@@ -72,46 +72,54 @@ def migrate(dsn: str) -> int:
     Raises
     ------
     SchemaError
-        The server is older than 14, the schema is newer than this package, or `df` belongs to
-        another product.
+        The server is older than 14, the schema is newer than this package, `df` belongs to another
+        product, or rights are missing; then the text has the SQL that an administrator has to run.
     psycopg.Error
         The server refused; nothing of the failed migration remains.
     """
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        return _migrate(conn)
-
-
-def _migrate(conn: psycopg.Connection) -> int:
-    _require_server(conn)
-    conn.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
-    try:
-        version = installed_version(conn) or 0
-        _refuse_newer(version)
-        for migration in migrations():
-            if migration.version > version:
-                _apply(conn, migration)
-        _install_functions(conn)
-    finally:
-        if not conn.broken:
-            conn.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
+    with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as conn:
+        _require_server(conn)
+        try:
+            while _migrate_once(conn):
+                pass
+        except psycopg.errors.InsufficientPrivilege as refused:
+            raise _missing_rights(conn, refused) from refused
     return SCHEMA_VERSION
 
 
-def _apply(conn: psycopg.Connection, migration: Migration) -> None:
+def _migrate_once(conn: psycopg.Connection) -> bool:
+    """Apply the next migration, or at the end the functions; whether there may be more to do.
+
+    The lock is the transaction's, so that it works through a pooler and ends with a lost connection.
+    """
     with conn.transaction():
-        if migration.version == 1:
+        conn.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+        conn.execute("SET LOCAL client_min_messages = warning")
+        version = installed_version(conn) or 0
+        _refuse_newer(version)
+        for migration in migrations():
+            if migration.version == version + 1:
+                _apply(conn, migration)
+                return True
+        _install_functions(conn)
+        return False
+
+
+def _apply(conn: psycopg.Connection, migration: Migration) -> None:
+    if migration.version == 1:
+        if not _prepared_schema(conn):
             conn.execute("CREATE SCHEMA df")
-            conn.execute("COMMENT ON SCHEMA df IS 'durable-workbench'")
-            conn.execute(
-                "CREATE TABLE df.schema_migrations (version integer PRIMARY KEY, name text NOT NULL,"
-                " applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
-            )
-            conn.execute("CREATE TABLE df.schema_functions (digest text PRIMARY KEY)")
-        conn.execute(migration.sql)
+        conn.execute("COMMENT ON SCHEMA df IS 'durable-workbench'")
         conn.execute(
-            "INSERT INTO df.schema_migrations (version, name) VALUES (%s, %s)",
-            (migration.version, migration.name),
+            "CREATE TABLE df.schema_migrations (version integer PRIMARY KEY, name text NOT NULL,"
+            " applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
         )
+        conn.execute("CREATE TABLE df.schema_functions (digest text PRIMARY KEY)")
+    conn.execute(migration.sql)
+    conn.execute(
+        "INSERT INTO df.schema_migrations (version, name) VALUES (%s, %s)",
+        (migration.version, migration.name),
+    )
 
 
 def _install_functions(conn: psycopg.Connection) -> None:
@@ -119,13 +127,45 @@ def _install_functions(conn: psycopg.Connection) -> None:
     row = conn.execute("SELECT digest FROM df.schema_functions").fetchone()
     if row and row[0] == digest:
         return
-    with conn.transaction():
-        # The files refer to one another; bodies are checked by the tests, not at each installation.
-        conn.execute("SET LOCAL check_function_bodies = off")
-        conn.execute("SET LOCAL client_min_messages = warning")
-        conn.execute(functions())
-        conn.execute("DELETE FROM df.schema_functions")
-        conn.execute("INSERT INTO df.schema_functions VALUES (%s)", (digest,))
+    # The files refer to one another; bodies are checked by the tests, not at each installation.
+    conn.execute("SET LOCAL check_function_bodies = off")
+    conn.execute("SET LOCAL client_min_messages = notice")
+    conn.execute(functions())
+    conn.execute("DELETE FROM df.schema_functions")
+    conn.execute("INSERT INTO df.schema_functions VALUES (%s)", (digest,))
+
+
+def _prepared_schema(conn: psycopg.Connection) -> bool:
+    """Whether an administrator made an empty schema `df` for this role, as `_missing_rights` asks for."""
+    row = conn.execute(
+        "SELECT 1 FROM pg_namespace n WHERE n.nspname = 'df' AND pg_has_role(n.nspowner, 'USAGE')"
+        " AND NOT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid)"
+        " AND NOT EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = n.oid)"
+    ).fetchone()
+    return row is not None
+
+
+def _missing_rights(
+    conn: psycopg.Connection, refused: psycopg.errors.InsufficientPrivilege
+) -> SchemaError:
+    """What an administrator has to run, once."""
+    row = conn.execute(
+        "SELECT quote_ident(current_user), quote_ident(current_database()),"
+        " (SELECT quote_ident(pg_get_userbyid(n.nspowner)) FROM pg_namespace n WHERE nspname = 'df')"
+    ).fetchone()
+    assert row is not None
+    role, database, owner = row
+    reason = str(refused.diag.message_primary)
+    if owner is None:
+        return SchemaError(
+            f"{reason}: role {role} may not create schema df here, and nothing was changed. "
+            f"An administrator of database {database} has to run, connected to it:\n\n"
+            f"    CREATE SCHEMA df AUTHORIZATION {role};\n\nThen migrate again."
+        )
+    return SchemaError(
+        f"{reason}: schema df belongs to {owner}, and nothing was changed. Migrate as that role, or let an "
+        f"administrator run:\n\n    GRANT {owner} TO {role};\n\nThen migrate again."
+    )
 
 
 def check(conn: psycopg.Connection) -> None:
@@ -152,7 +192,7 @@ def installed_version(conn: psycopg.Connection) -> int | None:
     row = conn.execute(
         "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = 'df'"
     ).fetchone()
-    if row is None:
+    if row is None or (row[0] is None and _prepared_schema(conn)):
         return None
     if row[0] != "durable-workbench":
         raise SchemaError(

@@ -153,17 +153,18 @@ BEGIN
     kind := step.node ->> 'node_type';
     IF step.fault IS NOT NULL THEN
         RAISE EXCEPTION 'Invalid durable function graph: root: %', step.fault USING ERRCODE = '22023';
+    ELSIF kind IS NULL THEN
+        IF fut ~ '^\s*\{\s*"node_type"' AND df._read_error(fut) IS NOT NULL THEN
+            -- Cut off or garbled: meant as a graph, and no SQL in any case.
+            RAISE EXCEPTION 'Invalid durable function: Malformed Durofut JSON: %', df._read_error(fut) USING ERRCODE = '22023';
+        END IF;
+        RETURN df.sql(fut);
     ELSIF kind <> ALL (df._node_types()) THEN
         RAISE EXCEPTION 'Invalid durable function: %', df._unknown_type(kind) USING ERRCODE = '22023';
     ELSIF NOT df._is_plain(step.node) AND df._type_fault(step.node) IS NOT NULL THEN
         RAISE EXCEPTION 'Invalid durable function: Malformed Durofut JSON with node_type ''%'': %', kind, df._type_fault(step.node) USING ERRCODE = '22023';
-    ELSIF kind IS NOT NULL THEN
-        RETURN df._compact_graph(fut);
-    ELSIF fut ~ '^\s*\{\s*"node_type"' AND df._read_error(fut) IS NOT NULL THEN
-        -- Cut off or garbled: meant as a graph, and no SQL in any case.
-        RAISE EXCEPTION 'Invalid durable function: Malformed Durofut JSON: %', df._read_error(fut) USING ERRCODE = '22023';
     END IF;
-    RETURN df.sql(fut);
+    RETURN df._compact_graph(fut);
 END $$;
 
 -- Why a text is not JSON, or NULL.

@@ -1,0 +1,25 @@
+"""`workbench migrate`: create schema `df` in a database, or bring it up to this package's version."""
+
+from __future__ import annotations
+
+import argparse
+
+from workbench.cli._target import add_dsn, target
+from workbench.cli._types import Parsers
+from workbench.store.database import shown
+from workbench.store.migrate import migrate
+
+
+def add_parser(subparsers: Parsers) -> None:
+    """Add `migrate`."""
+    text = "create or upgrade the workbench's schema in a database"
+    parser = subparsers.add_parser("migrate", help=text, description=__doc__)
+    add_dsn(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    dsn = target(arguments)
+    version = migrate(dsn)
+    print(f"schema df is at version {version} in {shown(dsn)}")
+    return 0

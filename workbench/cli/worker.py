@@ -1,0 +1,98 @@
+"""`workbench worker`: an engine without a notebook, until SIGTERM or Ctrl-C.
+
+It executes the runs of the role it connects as; modules given with `--import` bring the handlers.
+Any number of workers and kernels may share a database. Claims go back when it ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+from workbench.cli._target import add_dsn, target
+from workbench.cli._types import Parsers
+from workbench.engine.worker import Engine
+from workbench.errors import UsageError
+from workbench.store import starting
+from workbench.store.database import Database, shown
+from workbench.store.migrate import migrate
+
+log = logging.getLogger("workbench")
+
+_CHECK = 1.0  # seconds between looks at whether the engine's thread still runs
+
+
+def add_parser(subparsers: Parsers) -> None:
+    """Add `worker`."""
+    text = "execute runs without a notebook"
+    parser = subparsers.add_parser("worker", help=text, description=__doc__)
+    add_dsn(parser)
+    parser.add_argument(
+        "--import",
+        dest="modules",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="import a module with handlers, from this directory too; may be given again",
+    )
+    parser.add_argument(
+        "--ceiling",
+        type=int,
+        metavar="N",
+        help="steps that run at once; default the setting max_activity_concurrency",
+    )
+    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    logging.basicConfig(
+        level=logging.WARNING if arguments.quiet else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(message)s",
+        stream=sys.stderr,
+    )
+    _import(arguments.modules)
+    if arguments.ceiling is not None and arguments.ceiling < 1:
+        raise UsageError(f"--ceiling must be at least 1, not {arguments.ceiling}")
+    dsn = target(arguments)
+    if starting.is_embedded(arguments.dsn):
+        migrate(dsn)
+    with Database(dsn).connection():
+        pass  # refuses what cannot be used, in words, before an engine tries
+    engine = Engine(dsn, ceiling=arguments.ceiling)
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    engine.start()
+    log.info("engine %s works on %s; SIGTERM or Ctrl-C ends it", engine.id, shown(dsn))
+    while engine.alive and not stopped.wait(_CHECK):
+        pass
+    if not stopped.is_set():
+        log.error("the engine has ended by itself; see above")
+        return 1
+    engine.stop()
+    return 0
+
+
+def _import(modules: list[str]) -> None:
+    """Import modules as `python -m` would find them: from the current directory too."""
+    if modules and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as missing:
+            raise UsageError(
+                f"--import {module}: no module {missing.name!r}. Call the worker in the directory that has it, "
+                "or set PYTHONPATH."
+            ) from None
