@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -30,14 +31,15 @@ from workbench.graph.values import encode
 from workbench.run import Run
 from workbench.store import monitor, starting, tables
 from workbench.store.database import Database, conninfo, shown
-from workbench.store.migrate import migrate
+from workbench.store.migrate import SCHEMA_VERSION, migrate
 
 if TYPE_CHECKING:
     import pandas
 
+    from workbench.views.engines_view import EnginesView
     from workbench.views.runs_view import RunsView
 
-__all__ = ["Bench", "connect"]
+__all__ = ["Bench", "Status", "connect"]
 
 Seconds = float | int | timedelta
 
@@ -96,6 +98,40 @@ def connect(
             _benches[target] = bench
     bench._say_what_waits()
     return bench
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a bench stands.
+
+    Attributes
+    ----------
+    database:
+        Where, without a password.
+    schema_version:
+        Of schema `df`.
+    engine:
+        Identity of the engine of this process; None when it has none running.
+    listening:
+        Whether notifications reach it: without them it polls 4 times a second. None without an engine.
+    unfinished_runs, live_engines:
+        Of this role, on this database.
+    """
+
+    database: str
+    schema_version: int
+    engine: str | None
+    listening: bool | None
+    unfinished_runs: int
+    live_engines: int
+
+    def __str__(self) -> str:
+        how = {True: "woken by LISTEN", False: "polling only, LISTEN does not work here", None: ""}
+        engine = f"engine {self.engine}, {how[self.listening]}" if self.engine else "no engine here"
+        return (
+            f"{self.database} (schema version {self.schema_version}): {engine}; "
+            f"{self.unfinished_runs} unfinished runs, {self.live_engines} live engines"
+        )
 
 
 class Bench:
@@ -235,6 +271,33 @@ class Bench:
 
         with self._database.connection() as conn:
             return RunsView(monitor.list_runs(conn, status, label, since, limit))
+
+    def engines(self, *, ended: bool = False) -> EnginesView:
+        """Who is alive to execute runs: kernels and workers, of all roles.
+
+        Parameters
+        ----------
+        ended:
+            Also those that stopped or died.
+        """
+        from workbench.views.engines_view import EnginesView
+
+        with self._database.connection() as conn:
+            return EnginesView(monitor.list_engines(conn, ended=ended))
+
+    def status(self) -> Status:
+        """Where this bench works and how: database, engine, notifications, what waits."""
+        with self._database.connection() as conn:
+            runs, engines = monitor.unfinished(conn)
+        engine = self._engine
+        return Status(
+            database=shown(self._database.dsn),
+            schema_version=SCHEMA_VERSION,
+            engine=engine.id if engine is not None and engine.alive else None,
+            listening=engine.listening if engine is not None else None,
+            unfinished_runs=runs,
+            live_engines=engines,
+        )
 
     # The engine.
 

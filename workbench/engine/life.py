@@ -133,7 +133,7 @@ class Life:
             await refuse_pooler(control, lambda: self._own_session("probe"))
             await self._liveness.enter(control)
             for session in recorders:
-                await session.run(verbs.add_session(core.identity, session.pid))
+                await session.run(verbs.add_session(core.identity))
             self._rounds.full_scan()
             self._entered = True
             self.on_entered()
@@ -271,7 +271,7 @@ class Life:
         session = await Session.connect(
             self._dsn, application_name="workbench step", options=step.SESSION_OPTIONS
         )
-        await session.run(verbs.add_session(self.identity, session.pid, prepared=False))
+        await session.run(verbs.add_session(self.identity))
         return session
 
     def _report_came(self) -> None:

@@ -1,8 +1,9 @@
 """`Node`: the immutable element that every graph is made of, and its operators.
 
 A graph is its root node. Nodes hold no run state, know no database, and compare by the JSON they
-stand for. Builders are in `build`, the JSON in `codec`, the rules in `validate`, the picture in
-`tree`; they are imported inside the methods that use them because all of them import this module.
+stand for. Builders are in `build`, the JSON in `codec`, the SQL in `to_sql`, the rules in
+`validate`, the picture in `tree`; they are imported inside the methods that use them because all
+of them import this module.
 """
 
 from __future__ import annotations
@@ -75,6 +76,12 @@ class Node:
         from workbench.graph.codec import dumps
 
         return dumps(self)
+
+    def to_sql(self) -> str:
+        """Return a SQL expression of `df.*` calls that builds the same graph; see `to_sql`."""
+        from workbench.graph.to_sql import to_sql
+
+        return to_sql(self)
 
     def __rshift__(self, other: Node | str) -> Node:
         """`a >> b`: run a, then b; the value is b's."""

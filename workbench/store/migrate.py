@@ -9,6 +9,7 @@ untouched.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,8 @@ import psycopg
 from workbench.errors import SchemaError
 
 __all__ = ["SCHEMA_VERSION", "Migration", "check", "installed_version", "migrate", "migrations"]
+
+log = logging.getLogger("workbench")
 
 MIGRATION_LOCK = 0x6466_7363_6865_6D61  # 'dfschema'
 OLDEST_SERVER = 140000
@@ -78,6 +81,7 @@ def migrate(dsn: str) -> int:
         The server refused; nothing of the failed migration remains.
     """
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as conn:
+        conn.add_notice_handler(_log_notice)
         _require_server(conn)
         try:
             while _migrate_once(conn):
@@ -85,6 +89,11 @@ def migrate(dsn: str) -> int:
         except psycopg.errors.InsufficientPrivilege as refused:
             raise _missing_rights(conn, refused) from refused
     return SCHEMA_VERSION
+
+
+def _log_notice(notice: psycopg.errors.Diagnostic) -> None:
+    hint = f" {notice.message_hint}" if notice.message_hint else ""
+    log.warning("%s%s", notice.message_primary, hint)
 
 
 def _migrate_once(conn: psycopg.Connection) -> bool:

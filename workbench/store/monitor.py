@@ -14,12 +14,21 @@ import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from workbench.errors import NotFound, UsageError
-from workbench.store.records import AttemptRow, NodeResult, NodeRow, RunMatch, RunRow, RunsRow
+from workbench.store.records import (
+    AttemptRow,
+    EngineRow,
+    NodeResult,
+    NodeRow,
+    RunMatch,
+    RunRow,
+    RunsRow,
+)
 
 __all__ = [
     "Definition",
     "Unfinished",
     "definition",
+    "list_engines",
     "list_runs",
     "node_result",
     "resolve_prefix",
@@ -171,6 +180,11 @@ def definition(conn: Connection, run_id: str) -> Definition:
     if row is None:
         raise _no_run(run_id)
     return Definition(*row)
+
+
+def list_engines(conn: Connection, *, ended: bool = False) -> list[EngineRow]:
+    """Engines of all roles, the youngest first; with `ended` also those that stopped or died."""
+    return _rows(conn, EngineRow, "SELECT * FROM df._engines(%s)", ended)
 
 
 def unfinished(conn: Connection) -> Unfinished:

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-__all__ = ["AttemptRow", "Error", "NodeResult", "NodeRow", "RunMatch", "RunRow", "RunsRow"]
+__all__ = [
+    "AttemptRow",
+    "EngineRow",
+    "Error",
+    "NodeResult",
+    "NodeRow",
+    "RunMatch",
+    "RunRow",
+    "RunsRow",
+]
 
 Error: TypeAlias = Mapping[str, Any]
 """type, message; where known sqlstate, detail, hint, position, traceback, cause."""
@@ -137,3 +146,21 @@ class NodeResult:
     status: str
     json: str | None
     columns: tuple[tuple[str, str], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """One engine. `state` is alive, stopped, dead or silent (its lock or heartbeat is missing)."""
+
+    engine_id: str
+    state: str
+    role: str
+    host: str
+    pid: int
+    version: str
+    handlers: list[str]
+    running: int
+    started_at: datetime
+    last_seen_at: datetime
+    ended_at: datetime | None
+    as_of: datetime

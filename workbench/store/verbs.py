@@ -192,8 +192,9 @@ def leave(engine: str) -> Statement:
     return Statement(b"SELECT df._leave($1)", (engine.encode(),))
 
 
-def add_session(engine: str, pid: int, *, prepared: bool = True) -> Statement:
-    return Statement(b"SELECT df._add_session($1, $2)", (engine.encode(), _number(pid)), prepared)
+def add_session(engine: str) -> Statement:
+    """Sent on the session that is to be added."""
+    return Statement(b"SELECT df._add_session($1)", (engine.encode(),))
 
 
 def end_sessions() -> Statement:

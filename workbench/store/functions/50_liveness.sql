@@ -14,6 +14,15 @@ END $$;
 -- The first half of every engine's advisory lock: 'df' in ASCII, so that it can be told apart in pg_locks.
 CREATE OR REPLACE FUNCTION df._lock_class() RETURNS integer LANGUAGE sql IMMUTABLE AS $$ SELECT 25702 $$;
 
+-- Whether an engine's session holds its lock; looked up, never tried by taking it.
+CREATE OR REPLACE FUNCTION df._lock_held(key integer, backend integer) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM pg_locks l
+                   WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.pid = backend
+                     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                     AND l.classid = df._lock_class()::oid AND l.objid = key::oid)
+$$;
+
 -- A heartbeat; also how an engine learns that it was declared dead or that the schema has moved on.
 CREATE OR REPLACE FUNCTION df._beat(engine text, handlers text[])
 RETURNS TABLE (alive boolean, schema_version integer) LANGUAGE plpgsql AS $$
@@ -43,12 +52,7 @@ END $$;
 CREATE OR REPLACE FUNCTION df._watch(engine text)
 RETURNS TABLE (id text, held boolean, last_seen_at timestamptz, server_age double precision)
 LANGUAGE sql STABLE AS $$
-    SELECT e.id,
-           EXISTS (SELECT FROM pg_locks l
-                   WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.pid = e.backend_pid
-                     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-                     AND l.classid = df._lock_class()::oid AND l.objid = e.lock_key::oid),
-           e.last_seen_at,
+    SELECT e.id, df._lock_held(e.lock_key, e.backend_pid), e.last_seen_at,
            extract(epoch FROM clock_timestamp() - greatest(pg_postmaster_start_time(), (SELECT b.stats_reset FROM pg_stat_bgwriter b)))::float8
     FROM df.engines e WHERE e.role = df._me() AND e.id <> engine AND e.stopped_at IS NULL AND e.died_at IS NULL
 $$;
@@ -65,9 +69,9 @@ CREATE OR REPLACE FUNCTION df._leave(engine text) RETURNS void LANGUAGE sql AS $
     UPDATE df.engines e SET stopped_at = clock_timestamp(), ready = false WHERE e.id = engine AND e.stopped_at IS NULL AND e.died_at IS NULL;
 $$;
 
-CREATE OR REPLACE FUNCTION df._add_session(engine text, session integer) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION df._add_session(engine text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO df.sessions (engine_id, pid, backend_start)
-    SELECT engine, a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = session
+    SELECT engine, a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid()
     ON CONFLICT (engine_id, pid) DO UPDATE SET backend_start = excluded.backend_start;
 $$;
 

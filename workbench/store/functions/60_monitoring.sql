@@ -24,10 +24,7 @@ LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM df.engines e
     WHERE e.role = $1 AND e.stopped_at IS NULL AND e.died_at IS NULL
       AND e.last_seen_at > clock_timestamp() - make_interval(secs => (df._setting('heartbeat_limit') #>> '{}')::float8)
-      AND EXISTS (SELECT FROM pg_locks l
-                  WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.pid = e.backend_pid
-                    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-                    AND l.classid = df._lock_class()::oid AND l.objid = e.lock_key::oid)
+      AND df._lock_held(e.lock_key, e.backend_pid)
 $$;
 
 -- Every node in pre-order. A composite's own row names the node whose value it has, and previews nothing.
@@ -132,4 +129,23 @@ $$;
 CREATE OR REPLACE FUNCTION df._definition(run text) RETURNS TABLE (graph text, input text, variables text)
 LANGUAGE sql STABLE AS $$
     SELECT d.graph::text, d.input::text, d.vars::text FROM df.definitions d WHERE d.instance_id = run
+$$;
+
+-- Who is there to execute runs. An engine that counts as alive but lacks its lock or its heartbeat is `silent`: it is being lost.
+CREATE OR REPLACE FUNCTION df._engines(ended boolean)
+RETURNS TABLE (
+    engine_id text, state text, role text, host text, pid integer, version text, handlers text[], running bigint,
+    started_at timestamptz, last_seen_at timestamptz, ended_at timestamptz, as_of timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT e.id,
+           CASE WHEN e.died_at IS NOT NULL THEN 'dead' WHEN e.stopped_at IS NOT NULL THEN 'stopped'
+                WHEN df._lock_held(e.lock_key, e.backend_pid)
+                     AND clock_timestamp() - e.last_seen_at < make_interval(secs => (df._setting('heartbeat_limit') #>> '{}')::float8)
+                THEN 'alive' ELSE 'silent' END,
+           e.role::text, e.host, e.pid, e.version, e.handlers,
+           (SELECT count(*) FROM df.nodes n WHERE n.engine_id = e.id AND n.status = 'running' AND n.token IS NOT NULL),
+           e.started_at, e.last_seen_at, coalesce(e.died_at, e.stopped_at), clock_timestamp()
+    FROM df.engines e
+    WHERE ended OR (e.died_at IS NULL AND e.stopped_at IS NULL)
+    ORDER BY e.started_at DESC, e.id
 $$;
