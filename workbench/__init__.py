@@ -13,7 +13,10 @@ attempt.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
+
+logging.getLogger("workbench").addHandler(logging.NullHandler())  # silent until somebody listens
 
 __version__ = "0.1.0"
 

@@ -135,7 +135,7 @@ def test_a_failed_run_says_what_where_and_what_next() -> None:
     text = text_of(RunView(run(status="failed", finished_at=at(9), error=error), steps))
     assert "duplicate key (23505)" in text
     assert "in step #2 · PYTHON clean · attempt 2 of 3" in text
-    assert "run.retry() starts a new run" in text
+    assert "bench.start(run.definition) starts its graph anew" in text
 
 
 def test_a_run_that_nobody_advances_says_so() -> None:
@@ -159,7 +159,6 @@ def test_a_step_between_attempts_is_retrying() -> None:
     assert of_run(view.data.run, view.data.nodes) == "retrying"
     assert "attempt 2 of 3 in 4.0 s" in text
     assert "try again" in text
-    assert "run.retry_now()" in text
 
 
 def test_attempts_tell_their_delay_and_its_source() -> None:

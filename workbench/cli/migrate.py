@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 
 from workbench.cli._target import add_dsn, target
 from workbench.cli._types import Parsers
@@ -19,6 +20,7 @@ def add_parser(subparsers: Parsers) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    logging.basicConfig(format="%(message)s")  # what the server remarks on while migrating
     dsn = target(arguments)
     version = migrate(dsn)
     print(f"schema df is at version {version} in {shown(dsn)}")

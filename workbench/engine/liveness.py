@@ -175,7 +175,7 @@ class Liveness:
         if seen is None or seen.beat != engine.last_seen_at:
             unheld = seen.unheld_since if seen else None
             seen = self._seen[engine.id] = _Seen(engine.last_seen_at, now, unheld)
-        if engine.held or engine.server_age < self._limit:
+        if engine.held or engine.trust_in < self._limit:
             seen.unheld_since = None
         elif seen.unheld_since is None:
             seen.unheld_since = now

@@ -26,6 +26,20 @@ log = logging.getLogger("workbench")
 MIGRATION_LOCK = 0x6466_7363_6865_6D61  # 'dfschema'
 OLDEST_SERVER = 140000
 
+#: Functions whose name begins with an underscore are ours alone: they are made anew, so that their
+#: arguments and results may change and none is left over. Public ones are only replaced; changing
+#: how they are called takes a migration.
+_DROP_PRIVATE = r"""
+DO $$
+DECLARE
+    private regprocedure;
+BEGIN
+    FOR private IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'df'::regnamespace AND p.proname LIKE '\_%' LOOP
+        EXECUTE format('DROP FUNCTION %s', private);
+    END LOOP;
+END $$
+"""
+
 
 @dataclass(frozen=True)
 class Migration:
@@ -99,7 +113,8 @@ def _log_notice(notice: psycopg.errors.Diagnostic) -> None:
 def _migrate_once(conn: psycopg.Connection) -> bool:
     """Apply the next migration, or at the end the functions; whether there may be more to do.
 
-    The lock is the transaction's, so that it works through a pooler and ends with a lost connection.
+    The lock is the transaction's, so that it works through a pooler and ends with a lost
+    connection.
     """
     with conn.transaction():
         conn.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
@@ -138,6 +153,7 @@ def _install_functions(conn: psycopg.Connection) -> None:
         return
     # The files refer to one another; bodies are checked by the tests, not at each installation.
     conn.execute("SET LOCAL check_function_bodies = off")
+    conn.execute(_DROP_PRIVATE)
     conn.execute("SET LOCAL client_min_messages = notice")
     conn.execute(functions())
     conn.execute("DELETE FROM df.schema_functions")
@@ -145,7 +161,9 @@ def _install_functions(conn: psycopg.Connection) -> None:
 
 
 def _prepared_schema(conn: psycopg.Connection) -> bool:
-    """Whether an administrator made an empty schema `df` for this role, as `_missing_rights` asks for."""
+    """Whether an administrator made an empty schema `df` for this role, as `_missing_rights` asks
+    for.
+    """
     row = conn.execute(
         "SELECT 1 FROM pg_namespace n WHERE n.nspname = 'df' AND pg_has_role(n.nspowner, 'USAGE')"
         " AND NOT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid)"

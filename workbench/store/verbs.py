@@ -69,14 +69,14 @@ class Leaf(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Another engine: `held` says whether its lock is there, `server_age` how long the server has
-    had its sessions (seconds).
+    """Another engine: `held` says whether its lock is there, `trust_in` for how many seconds the
+    server has had its sessions if it lost all since the engine was heard of, else infinite.
     """
 
     id: str
     held: bool
     last_seen_at: str
-    server_age: float
+    trust_in: float
 
 
 def array(items: Iterable[str]) -> bytes:

@@ -233,13 +233,11 @@ def _next(data: RunData) -> str | None:
     """Say the next move; code between backquotes."""
     run = data.run
     if run.status == "failed":
-        return "`run.failure` has the attempt and its input; `run.retry()` starts a new run."
+        return "`run.failure` has the attempt; `bench.start(run.definition)` starts its graph anew."
     if run.status not in ("pending", "running"):
         return None
     if not run.live_engines:
         return "No engine is alive to advance it: `bench.work()` starts one here."
-    if any(of_node(node) == "retrying" for node in data.nodes):
-        return "`run.retry_now()` ends the wait for the next attempt."
     return None
 
 

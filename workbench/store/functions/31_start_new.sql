@@ -50,7 +50,7 @@ BEGIN
     END IF;
     EXECUTE format('SELECT %s.dblink_connect($1, $2)', schema) USING session, target;
     EXECUTE format('SELECT %s.dblink_exec($1, %L)', schema, 'SET statement_timeout = ''30s''; SET lock_timeout = ''30s''') USING session;
-EXCEPTION WHEN connection_exception OR insufficient_privilege OR external_routine_invocation_exception THEN
+EXCEPTION WHEN connection_exception OR insufficient_privilege OR sql_routine_exception THEN
     RAISE EXCEPTION 'df.start() with transaction_mode ''new'' could not open a second session as "%": %', current_user, SQLERRM
         USING ERRCODE = '08001', HINT = 'Ask the administrator for a foreign server df_loopback (dblink_fdw) with a user mapping that holds '
         'the role''s password, or start on a connection of its own with transaction_mode ''caller''.';

@@ -47,14 +47,16 @@ BEGIN
     RETURN true;
 END $$;
 
--- The other engines of this role that count as alive, whether each one's lock is held, and since when the server has had
--- its sessions: a restart, also one after a crash, frees every lock at once (statistics are reset by crash recovery).
+-- The other engines of this role that count as alive, and whether each one's lock is held. A lock that is gone proves nothing
+-- when the server has lost all sessions since the engine was last heard of: then `trust_in` is how long the server has had
+-- its sessions, else infinite. (A restart frees every lock at once; one after a crash shows by its reset statistics.)
 CREATE OR REPLACE FUNCTION df._watch(engine text)
-RETURNS TABLE (id text, held boolean, last_seen_at timestamptz, server_age double precision)
+RETURNS TABLE (id text, held boolean, last_seen_at timestamptz, trust_in double precision)
 LANGUAGE sql STABLE AS $$
     SELECT e.id, df._lock_held(e.lock_key, e.backend_pid), e.last_seen_at,
-           extract(epoch FROM clock_timestamp() - greatest(pg_postmaster_start_time(), (SELECT b.stats_reset FROM pg_stat_bgwriter b)))::float8
-    FROM df.engines e WHERE e.role = df._me() AND e.id <> engine AND e.stopped_at IS NULL AND e.died_at IS NULL
+           CASE WHEN e.last_seen_at > s.since THEN 'infinity' ELSE extract(epoch FROM clock_timestamp() - s.since)::float8 END
+    FROM df.engines e CROSS JOIN (
+        SELECT greatest(pg_postmaster_start_time(), (SELECT b.stats_reset FROM pg_stat_bgwriter b)) AS since) s WHERE e.role = df._me() AND e.id <> engine AND e.stopped_at IS NULL AND e.died_at IS NULL
 $$;
 
 -- One conditional update: dead unless it was heard of since the observer looked.
