@@ -45,10 +45,10 @@ def make_role(db: Database, admin: psycopg.Connection) -> Iterator[MakeRole]:
         # Roles belong to the server, which other tests use at the same time.
         full = f"{name} {os.getpid()} {next(_numbers)}"
         role = sql.Identifier(full)
-        admin.execute(sql.SQL("CREATE ROLE {} {}").format(role, sql.SQL(options)))  # type: ignore[arg-type]
+        admin.execute(sql.SQL("CREATE ROLE {} {}").format(role, sql.SQL(options)))
         made.append(role)
         for grant in ("USAGE ON SCHEMA df", "ALL ON ALL TABLES IN SCHEMA df"):
-            db.conn.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(grant), role))  # type: ignore[arg-type]
+            db.conn.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(grant), role))
         return full
 
     yield make

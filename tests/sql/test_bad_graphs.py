@@ -22,7 +22,10 @@ def then(left: str, right: str = ONE) -> str:
 def refused(db: Database, graph: str | None) -> str:
     with pytest.raises(psycopg.Error) as error:
         db.execute("SELECT df.start(%s)", graph)
-    assert db.value("SELECT (SELECT count(*) FROM df.instances) + (SELECT count(*) FROM df.nodes)") == 0
+    assert (
+        db.value("SELECT (SELECT count(*) FROM df.instances) + (SELECT count(*) FROM df.nodes)")
+        == 0
+    )
     return str(error.value.diag.message_primary)
 
 
@@ -44,7 +47,10 @@ def refused(db: Database, graph: str | None) -> str:
             "Invalid durable function: Malformed Durofut JSON with node_type 'THEN': "
             "failed to deserialize Durofut child: left_node must be a JSON object",
         ),
-        ('{"node_type":"SQL","query":"cut off', "Invalid durable function: Malformed Durofut JSON: "),
+        (
+            '{"node_type":"SQL","query":"cut off',
+            "Invalid durable function: Malformed Durofut JSON: ",
+        ),
         ('{"node_type":"SQL"}', GRAPH + "root: query is missing; SQL nodes need it"),
         ("", GRAPH + "root: query is missing; SQL nodes need it"),
         ('{"node_type":"SQL","query":"a\\u0000b"}', GRAPH + "root: text contains NUL (\\u0000)"),
@@ -53,8 +59,14 @@ def refused(db: Database, graph: str | None) -> str:
             f'{{"node_type":"THEN","left_node":{ONE},"right_node":null}}',
             GRAPH + "root: right_node is missing; THEN nodes need it",
         ),
-        (then(then('{"query":"x"}')), GRAPH + "root.left.left: failed to deserialize Durofut child: "),
-        (then('{"node_type":"NOPE"}'), GRAPH + "root.left: Unknown node_type 'NOPE'. Valid types: "),
+        (
+            then(then('{"query":"x"}')),
+            GRAPH + "root.left.left: failed to deserialize Durofut child: ",
+        ),
+        (
+            then('{"node_type":"NOPE"}'),
+            GRAPH + "root.left: Unknown node_type 'NOPE'. Valid types: ",
+        ),
         (
             then(ONE, f'{{"node_type":"SQL","query":"x","left_node":{ONE}}}'),
             GRAPH + "root.right: left_node is not valid for SQL nodes",
@@ -79,8 +91,14 @@ def refused(db: Database, graph: str | None) -> str:
             '{"node_type":"SQL","query":"x","result_name":"input"}',
             GRAPH + "root: result_name 'input' is reserved for the run's input",
         ),
-        ('{"node_type":"PYTHON","query":"x"}', GRAPH + "root: query in PYTHON must be valid JSON config"),
-        ('{"node_type":"PYTHON","query":"[]"}', GRAPH + "root: query in PYTHON must be a JSON config object"),
+        (
+            '{"node_type":"PYTHON","query":"x"}',
+            GRAPH + "root: query in PYTHON must be valid JSON config",
+        ),
+        (
+            '{"node_type":"PYTHON","query":"[]"}',
+            GRAPH + "root: query in PYTHON must be a JSON config object",
+        ),
         ('{"node_type":"PYTHON","query":"{}"}', GRAPH + "root: handler in PYTHON must be a name"),
     ],
 )
@@ -88,7 +106,9 @@ def test_a_broken_graph_is_refused(db: Database, graph: str | None, message: str
     assert refused(db, graph).startswith(message)
 
 
-@pytest.mark.parametrize("text", ["[]", "7", '"x"', "null", '{"a":1}', '{"node_type":7}', "SELECT 1"])
+@pytest.mark.parametrize(
+    "text", ["[]", "7", '"x"', "null", '{"a":1}', '{"node_type":7}', "SELECT 1"]
+)
 def test_text_that_is_no_graph_is_a_statement(db: Database, text: str) -> None:
     run = db.value("SELECT df.start(%s)", text)
     graph = "SELECT graph FROM df.definitions WHERE instance_id = %s"
@@ -145,18 +165,30 @@ def test_the_rules_for_a_node_are_those_of_python(db: Database) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("transaction_mode => 'other'", "invalid transaction_mode \"other\" for df.start(): expected 'caller' or 'new'"),
+        (
+            "transaction_mode => 'other'",
+            "invalid transaction_mode \"other\" for df.start(): expected 'caller' or 'new'",
+        ),
         ("transaction_mode => NULL", 'invalid transaction_mode "NULL" for df.start(): '),
         ("max_attempts => 0", "invalid max_attempts 0 for df.start(): expected at least 1"),
         ("max_attempts => NULL", "invalid max_attempts NULL for df.start(): "),
         ("max_backoff => '0'", "invalid max_backoff 00:00:00 for df.start(): "),
         ("max_backoff => '-1 s'", "invalid max_backoff -00:00:01 for df.start(): "),
         ("max_backoff => NULL", "invalid max_backoff NULL for df.start(): "),
-        ("on_failure => 'retry'", "invalid on_failure \"retry\" for df.start(): expected 'fail' or 'continue'"),
+        (
+            "on_failure => 'retry'",
+            "invalid on_failure \"retry\" for df.start(): expected 'fail' or 'continue'",
+        ),
         ("on_failure => NULL", 'invalid on_failure "NULL" for df.start(): '),
-        ("on_conflict => 'x'", "invalid on_conflict \"x\" for df.start(): expected 'return' or 'replace'"),
+        (
+            "on_conflict => 'x'",
+            "invalid on_conflict \"x\" for df.start(): expected 'return' or 'replace'",
+        ),
         ("on_conflict => NULL", 'invalid on_conflict "NULL" for df.start(): '),
-        ("idempotency_key => ''", "invalid idempotency_key of 0 bytes for df.start(): expected 1 to 1000"),
+        (
+            "idempotency_key => ''",
+            "invalid idempotency_key of 0 bytes for df.start(): expected 1 to 1000",
+        ),
         ("idempotency_key => repeat('x', 1001)", "invalid idempotency_key of 1001 bytes "),
         ("database => 'no such'", 'database "no such" does not exist'),
     ],
@@ -171,12 +203,14 @@ def test_a_wrong_argument_is_refused(db: Database, arguments: str, message: str)
 @pytest.mark.parametrize(
     ("first", "second", "reported"),
     [
-        ("transaction_mode => 'x'", "'{\"node_type\":\"NOPE\"}'", "invalid transaction_mode"),
-        ("database => 'no such'", "'{\"node_type\":\"NOPE\"}'", "Invalid durable function: Unknown"),
-        ("database => 'no such'", "'{\"node_type\":\"SQL\"}'", 'database "no such"'),
+        ("transaction_mode => 'x'", '\'{"node_type":"NOPE"}\'', "invalid transaction_mode"),
+        ("database => 'no such'", '\'{"node_type":"NOPE"}\'', "Invalid durable function: Unknown"),
+        ("database => 'no such'", '\'{"node_type":"SQL"}\'', 'database "no such"'),
     ],
 )
-def test_faults_are_reported_in_one_order(db: Database, first: str, second: str, reported: str) -> None:
+def test_faults_are_reported_in_one_order(
+    db: Database, first: str, second: str, reported: str
+) -> None:
     """Mode, then what the text is, then the database, then the graph's inside."""
     with pytest.raises(psycopg.Error) as error:
         db.execute(f"SELECT df.start({second}, {first})")

@@ -41,7 +41,9 @@ def test_a_second_name_replaces_the_first(db: Database) -> None:
 
 
 def test_a_name_stands_before_retry_and_options(db: Database) -> None:
-    node = '{"node_type":"SQL","query":"q","retry":{"max_attempts":2},"options":{"transaction":false}}'
+    node = (
+        '{"node_type":"SQL","query":"q","retry":{"max_attempts":2},"options":{"transaction":false}}'
+    )
     assert db.value("""SELECT df."as"(%s, 'x')""", node) == (
         '{"node_type":"SQL","query":"q","result_name":"x","retry":{"max_attempts":2},'
         '"options":{"transaction":false}}'
@@ -125,8 +127,14 @@ def test_graphs_from_other_printers_of_json_become_compact_and_ordered(db: Datab
     [
         ('{"node_type":"SQL","query":7}', "root: query must be text, not number"),
         ('{"node_type": "SQL", "query": []}', "root: query must be text, not array"),
-        ('{"node_type":"SQL","query":"x","result_name":{}}', "root: result_name must be text, not object"),
-        ('{"node_type":"SQL","query":"x","retry":3}', "root: retry must be a JSON object, not number"),
+        (
+            '{"node_type":"SQL","query":"x","result_name":{}}',
+            "root: result_name must be text, not object",
+        ),
+        (
+            '{"node_type":"SQL","query":"x","retry":3}',
+            "root: retry must be a JSON object, not number",
+        ),
         ('{"node_type":"SQL","sql":"x"}', "root: unknown key 'sql'; a node has only node_type, "),
         (
             '{"node_type":"THEN","left_node":"x"}',
@@ -140,9 +148,18 @@ def test_graphs_from_other_printers_of_json_become_compact_and_ordered(db: Datab
             f'{{"node_type":"THEN","left_node":{ONE},"right_node":{{"node_type":"SQL","query":5}}}}',
             "root.right: query must be text, not number",
         ),
-        ('{"node_type":"IF","condition_node":7}', "root: condition_node must be a Durofut JSON object"),
-        ('{"node_type":"JOIN","extra_nodes":{}}', "root: extra_nodes entries must be Durofut JSON objects"),
-        ('{"node_type":"JOIN","extra_nodes":[7]}', "root: extra_nodes entries must be Durofut JSON objects"),
+        (
+            '{"node_type":"IF","condition_node":7}',
+            "root: condition_node must be a Durofut JSON object",
+        ),
+        (
+            '{"node_type":"JOIN","extra_nodes":{}}',
+            "root: extra_nodes entries must be Durofut JSON objects",
+        ),
+        (
+            '{"node_type":"JOIN","extra_nodes":[7]}',
+            "root: extra_nodes entries must be Durofut JSON objects",
+        ),
         ('{"node_type":"SQL","query":"\\u0000"}', "text contains NUL"),
     ],
 )
@@ -176,7 +193,10 @@ def test_a_name_must_be_an_identifier(db: Database, call: str, name: str, fault:
 
 
 def test_names_have_no_length_limit(db: Database) -> None:
-    assert json.loads(db.value("SELECT 'SELECT 1' |=> repeat('x', 100000)"))["result_name"] == "x" * 100_000
+    assert (
+        json.loads(db.value("SELECT 'SELECT 1' |=> repeat('x', 100000)"))["result_name"]
+        == "x" * 100_000
+    )
 
 
 def test_version_names_the_release(db: Database) -> None:
@@ -184,7 +204,9 @@ def test_version_names_the_release(db: Database) -> None:
 
     import workbench
 
-    assert re.fullmatch(re.escape(workbench.__version__) + r" \(built \d{8}-\d+\)", db.value("SELECT df.version()"))
+    assert re.fullmatch(
+        re.escape(workbench.__version__) + r" \(built \d{8}-\d+\)", db.value("SELECT df.version()")
+    )
 
 
 def test_the_target_database_is_the_one_that_holds_the_schema(db: Database) -> None:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from tests.engine.support import Database
-from workbench.store import migrate
+from tests.sql.conftest import MakeRole
+from workbench.store.migrate import migrate
 
 HOMES = """SELECT oprname || ' ' || oprnamespace::regnamespace FROM pg_operator
            WHERE oprcode IN ('df.seq(text,text)'::regprocedure, 'df.as_op(text,text)'::regprocedure) ORDER BY 1"""
 
 
-def reinstall(dsn: str) -> list[str]:
-    """Replay the function files as after an upgrade; the notices."""
-    heard: list[str] = []
+def reinstall(dsn: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Replay the function files as after an upgrade; what the installer is told."""
     with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.add_notice_handler(lambda notice: heard.append(str(notice.message_primary)))
         conn.execute("DELETE FROM df.schema_functions")
-        migrate._install_functions(conn)
-    return heard
+    caplog.clear()
+    migrate(dsn)
+    return told(caplog)
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the installer was told about operators."""
+    messages = [record.getMessage() for record in caplog.records]
+    return [message for message in messages if message.startswith("operator ")]
 
 
 def same(db: Database, left: str, right: str) -> bool:
@@ -63,7 +70,9 @@ def test_a_graph_may_be_kept_in_a_table_and_started_twice(db: Database) -> None:
 
 
 def test_support_functions_are_declared_immutable(db: Database) -> None:
-    query = "SELECT proname FROM pg_proc WHERE pronamespace = 'df'::regnamespace AND provolatile = 'i' AND proname !~ '^_'"
+    query = (
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'df'::regnamespace AND provolatile = 'i'"
+    )
     assert set(db.values(query)) >= {"as_op", "target_database"}
     assert set(db.values(query)).isdisjoint({"sql", "seq", "as", "start", "getvar"})
 
@@ -72,39 +81,41 @@ def test_operators_live_in_public_where_every_search_path_finds_them(db: Databas
     assert db.values(HOMES) == ["|=> public", "~> public"]
 
 
-def test_a_second_installation_changes_nothing_and_says_nothing(db: Database) -> None:
-    assert reinstall(db.dsn) == []
+def test_a_second_installation_changes_nothing_and_says_nothing(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert reinstall(db.dsn, caplog) == []
     assert db.values(HOMES) == ["|=> public", "~> public"]
 
 
-def test_somebody_elses_operator_is_left_alone(db: Database) -> None:
+def test_somebody_elses_operator_is_left_alone(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     db.execute("DROP OPERATOR public.~> (text, text)")
-    db.execute("CREATE FUNCTION other(text, text) RETURNS text LANGUAGE sql AS $$ SELECT 'theirs' $$")
+    db.execute(
+        "CREATE FUNCTION other(text, text) RETURNS text LANGUAGE sql AS $$ SELECT 'theirs' $$"
+    )
     db.execute("CREATE OPERATOR public.~> (LEFTARG = text, RIGHTARG = text, FUNCTION = other)")
-    (notice,) = reinstall(db.dsn)
+    (notice,) = reinstall(db.dsn, caplog)
     assert "operator public.~>(text,text) belongs to somebody else and was left alone" in notice
     assert db.value("SELECT 'a' ~> 'b'") == "theirs"
     assert db.values(HOMES) == ["|=> public", "~> df"]
     assert same(db, "'a' OPERATOR(df.~>) 'b'", "df.seq('a', 'b')")
 
 
-def test_an_installer_who_may_not_create_in_public_gets_them_in_df(db: Database, admin: psycopg.Connection) -> None:
-    owner = sql.Identifier(f"installer of {db.conn.info.dbname}")
-    admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(owner))
-    try:
-        db.execute("DROP SCHEMA df CASCADE")
-        db.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-        database = sql.Identifier(db.conn.info.dbname)
-        db.conn.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, owner))
-        with psycopg.connect(db.dsn, user=owner.as_string()[1:-1], autocommit=True) as conn:
-            heard: list[str] = []
-            conn.add_notice_handler(lambda notice: heard.append(str(notice.message_hint)))
-            migrate._migrate(conn)
-            assert [("SET search_path" in hint) for hint in heard] == [True, True]
-            conn.execute("SET search_path = public, df")
-            conn.execute("SELECT df.start('SELECT 1' ~> 'SELECT 2' |=> 'x')")
-        assert db.values(HOMES) == ["|=> df", "~> df"]
-        assert reinstall(db.dsn) == []
-    finally:
-        db.conn.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(owner))
-        admin.execute(sql.SQL("DROP ROLE {}").format(owner))
+def test_an_installer_who_may_not_create_in_public_gets_them_in_df(
+    db: Database, make_role: MakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner = make_role()
+    db.execute("DROP SCHEMA df CASCADE")
+    db.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    grant = sql.SQL("GRANT CREATE ON DATABASE {} TO {}")
+    names = sql.Identifier(db.conn.info.dbname), sql.Identifier(owner)
+    db.conn.execute(grant.format(*names))
+    migrate(make_conninfo(db.dsn, user=owner))
+    assert ["ALTER ROLE … SET search_path" in each for each in told(caplog)] == [True, True]
+    assert db.values(HOMES) == ["|=> df", "~> df"]
+    with psycopg.connect(db.dsn, user=owner) as conn:
+        conn.execute("SET search_path = public, df")
+        conn.execute("SELECT df.start('SELECT 1' ~> 'SELECT 2' |=> 'x')")
+    assert reinstall(db.dsn, caplog) == []

@@ -56,7 +56,7 @@ def leaf(text: str) -> Pair:
 def wrapped(text: str) -> Pair:
     """A step given as text, which must be wrapped the same way on both sides."""
     node = as_node(text)
-    return Pair(node, 'df."as"(%s, \'wrapped\')', (text,))._replace(node=node.named("wrapped"))
+    return Pair(node, "df.\"as\"(%s, 'wrapped')", (text,))._replace(node=node.named("wrapped"))
 
 
 def chained(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
@@ -66,8 +66,13 @@ def chained(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
     def named(a: Pair, name: str, form: str) -> Pair:
         return Pair(a.node.named(name), form.format(a.call, f"'{name}'"), a.texts)
 
-    return st.builds(then, inner, inner, st.sampled_from(["df.seq({}, {})", "({} ~> {})"])) | st.builds(
-        named, inner, IDENTIFIERS, st.sampled_from(['df."as"({}, {})', "({} |=> {})", "df.as_op({}, {})"])
+    return st.builds(
+        then, inner, inner, st.sampled_from(["df.seq({}, {})", "({} ~> {})"])
+    ) | st.builds(
+        named,
+        inner,
+        IDENTIFIERS,
+        st.sampled_from(['df."as"({}, {})', "({} |=> {})", "df.as_op({}, {})"]),
     )
 
 
@@ -81,7 +86,7 @@ def conn(dsn: str) -> Iterator[psycopg.Connection]:
 
 
 def value(conn: psycopg.Connection, query: str, params: Any = None) -> str:
-    row = conn.execute(query, params).fetchone()  # type: ignore[arg-type]
+    row = conn.execute(query, params).fetchone()
     assert row is not None
     return str(row[0])
 
@@ -104,13 +109,17 @@ def test_what_to_sql_writes_builds_the_graph(conn: psycopg.Connection, graph: No
 
 @SAME
 @given(GRAPHS)
-def test_a_graph_printed_in_another_way_becomes_the_same_bytes(conn: psycopg.Connection, graph: Node) -> None:
+def test_a_graph_printed_in_another_way_becomes_the_same_bytes(
+    conn: psycopg.Connection, graph: Node
+) -> None:
     other = json.dumps(reordered(json.loads(graph.to_json())), indent=1)
     assert value(conn, "SELECT df._compact_graph(%s)", (other,)) == graph.to_json()
 
 
 def reordered(data: dict[str, Any]) -> dict[str, Any]:
-    return {key: reordered(data[key]) if key.endswith("_node") else data[key] for key in sorted(data)}
+    return {
+        key: reordered(data[key]) if key.endswith("_node") else data[key] for key in sorted(data)
+    }
 
 
 @pytest.mark.parametrize("steps", [2, 3, 255, 1000])

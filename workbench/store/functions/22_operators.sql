@@ -9,8 +9,6 @@ DECLARE
     wanted record;
     place text;
 BEGIN
-    -- The installer silences notices, and these are meant to be read.
-    PERFORM set_config('client_min_messages', 'notice', true);
     FOR wanted IN VALUES ('~>', 'df.seq'), ('|=>', 'df.as_op') LOOP
         CONTINUE WHEN EXISTS (
             SELECT FROM pg_operator o
@@ -28,5 +26,4 @@ BEGIN
         END IF;
         EXECUTE format('CREATE OPERATOR %I.%s (LEFTARG = text, RIGHTARG = text, FUNCTION = %s)', place, wanted.column1, wanted.column2);
     END LOOP;
-    PERFORM set_config('client_min_messages', 'warning', true);
 END $$;
