@@ -146,7 +146,7 @@ def test_a_re_run_cells_function_is_the_one_looked_up(monkeypatch: pytest.Monkey
 def test_jupyters_variable_names_a_kernel_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JPY_SESSION_NAME", "/data/report.ipynb")
     main = sys.modules["__main__"]
-    monkeypatch.setattr(main, "__file__", "/jobs/nightly.py")
+    monkeypatch.setattr(main, "__file__", "/jobs/nightly.py", raising=False)
     monkeypatch.setattr(main, "__spec__", None)
     assert main_namespace() == "nightly"
     monkeypatch.delattr(main, "__file__")

@@ -31,14 +31,14 @@ CACHED_VALUE = 1_000_000
 
 @dataclass
 class Settled:
-    """A decision about a run, the claim that ends with it, and the leaves that this engine takes
+    """A decision about a run, the claims that end with it, and the leaves that this engine takes
     with the same commit. `foreign`: other engines have to hear of it.
     """
 
     run: Run
     decision: Decision
     claims: list[Claim] = field(default_factory=list)
-    ended: Claim | None = None
+    ended: list[Claim] = field(default_factory=list)
     foreign: bool = False
 
 
@@ -59,22 +59,43 @@ class Core:
         self.look_in: Callable[[float], None] = lambda seconds: None
         self.on_change: Callable[[str, bool], None] = lambda run, ended: None
 
-    def settle(self, run: Run, event: Event, now: datetime, room: int) -> Settled:
-        """Decide, and take up to `room` of the leaves that became ready."""
-        decision = decide(run, event, now, self.limits)
-        settled = Settled(run, decision)
-        if not decision.refused and self.claiming:
-            for node in decision.ready:
-                handler = run.plan[node].handler
-                if handler is not None and not self.has_handler(handler):
-                    settled.foreign = True
-                elif len(settled.claims) < room and self._may_take(decision, node):
-                    settled.claims.append(self._take(run, decision, node))
+    def settle(
+        self, run: Run, event: Event, now: datetime, room: int, earlier: Settled | None = None
+    ) -> Settled | None:
+        """Decide, and take up to `room` of the leaves that became ready.
+
+        Parameters
+        ----------
+        earlier:
+            What was settled about this run in the same transaction: it is continued and returned.
+
+        Returns
+        -------
+        Settled | None
+            None when the event is refused: nothing changes.
+        """
+        decision = decide(
+            run, event, now, self.limits, None if earlier is None else earlier.decision
+        )
+        if decision.refused:
+            return None
+        settled = earlier or Settled(run, decision)
+        if self.claiming:
+            self._take_ready(settled, room)
         settled.foreign |= any(
             attempt.outcome == "cancelled" and attempt.engine != self.identity
             for attempt in decision.attempts
         )
         return settled
+
+    def _take_ready(self, settled: Settled, room: int) -> None:
+        for node in settled.decision.ready:
+            handler = settled.run.plan[node].handler
+            if handler is not None and not self.has_handler(handler):
+                settled.foreign = True
+            elif room > 0 and self._may_take(settled.decision, node):
+                settled.claims.append(self._take(settled.run, settled.decision, node))
+                room -= 1
 
     def _may_take(self, decision: Decision, node: int) -> bool:
         return not (decision.nodes[node].losses and self.workload.suspect)
@@ -107,21 +128,19 @@ class Core:
         self.on_change(run.id, decision.status in TERMINAL)
 
     def _end_claims(self, settled: Settled) -> None:
-        """The one that was reported, and those that the decision cancelled."""
+        """Those that were reported, and those that the decision cancelled."""
         for attempt in settled.decision.attempts:
             if log.isEnabledFor(logging.INFO):
                 number, outcome = attempt.attempt, attempt.outcome
                 log.info("run %s #%s attempt %s %s", settled.run.id, attempt.node, number, outcome)
             if attempt.outcome == "cancelled" and attempt.token in self.workload:
                 self.workload.get(attempt.token).interrupt()
-        if settled.ended is not None:
-            self.workload.remove(settled.ended)
+        self.workload.remove(*settled.ended)
 
     def abandoned(self, settled: Iterable[Settled]) -> None:
         """The transaction was rolled back, or nobody knows: what was taken with it is not ours."""
         for each in settled:
-            for claim in each.claims:
-                self.workload.remove(claim)
+            self.workload.remove(*each.claims)
 
     def release_copy(self, run: str) -> None:
         """Keep no copy of a run in which nothing executes here."""

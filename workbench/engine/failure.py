@@ -43,14 +43,19 @@ def describe(error: BaseException, *, trace: bool = True) -> dict[str, Any]:
         described["traceback"] = clean(_traceback(error), TRACEBACK_LIMIT)
     causes: list[dict[str, Any]] = []
     seen = {id(error)}
-    cause = error.__cause__ or error.__context__
+    cause = _cause(error)
     while cause is not None and id(cause) not in seen and len(causes) < CAUSES:
         seen.add(id(cause))
         causes.append(_fields(cause))
-        cause = cause.__cause__ or cause.__context__
+        cause = _cause(cause)
     if causes:
         described["causes"] = causes
     return described
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """Never asked for its truth: an exception's class may define that too."""
+    return error.__context__ if error.__cause__ is None else error.__cause__
 
 
 def _fields(error: BaseException) -> dict[str, Any]:

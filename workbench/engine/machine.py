@@ -53,7 +53,13 @@ class Limits(NamedTuple):
     faults: int = 5
 
 
-def decide(run: Run, event: Event, now: datetime, limits: Limits = Limits()) -> Decision:  # noqa: B008 - immutable
+def decide(
+    run: Run,
+    event: Event,
+    now: datetime,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+    after: Decision | None = None,
+) -> Decision:
     """Say what follows from `event`.
 
     Parameters
@@ -67,16 +73,20 @@ def decide(run: Run, event: Event, now: datetime, limits: Limits = Limits()) -> 
         The database's clock, read after the run was locked.
     limits:
         How often a node may lose its engine or connection, or its checkpoint, before it fails.
+    after:
+        What was decided about this run a moment ago and will be written with this: it is continued
+        and returned, unless the event is refused.
 
     Returns
     -------
     Decision
         The new state of every changed node, ended attempts, named values and the run's status.
     """
-    turn = _Turn(run, now)
-    if run.status in TERMINAL or (isinstance(event, ReportEvent) and not turn.holds(event)):
-        turn.refuse()
-        return turn.decision
+    turn = _Turn(run, now, after)
+    if turn.decision.status in TERMINAL or (
+        isinstance(event, ReportEvent) and not turn.holds(event)
+    ):
+        return turn.refusal()
     match event:
         case Start():
             turn.start()
@@ -95,17 +105,18 @@ def decide(run: Run, event: Event, now: datetime, limits: Limits = Limits()) -> 
         case Revive():
             turn.revive()
     turn.work_off()
-    return turn.decision
+    return turn.refusal() if turn.refused else turn.decision
 
 
 class _Turn:
     """One decision in the making."""
 
-    def __init__(self, run: Run, now: datetime) -> None:
+    def __init__(self, run: Run, now: datetime, after: Decision | None) -> None:
         self.run = run
         self.plan = run.plan
         self.now = now
-        self.decision = Decision(run.version + 1, run.status, now)
+        self.refused = False
+        self.decision = after or Decision(run.version + 1, run.status, now)
         self.agenda: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     def then(self, act: Callable[..., None], *args: Any) -> None:
@@ -116,9 +127,9 @@ class _Turn:
             act, args = self.agenda.pop()
             act(*args)
 
-    def refuse(self) -> None:
-        self.decision.refused = True
-        self.decision.version = self.run.version
+    def refusal(self) -> Decision:
+        """Nothing changes."""
+        return Decision(self.run.version, self.run.status, self.now, refused=True)
 
     def state(self, node: int) -> NodeState:
         return self.decision.nodes.get(node) or self.run.nodes[node]
@@ -161,8 +172,8 @@ class _Turn:
     # Going down: a node begins.
 
     def start(self) -> None:
-        if self.run.status != "pending":
-            self.refuse()
+        if self.decision.status != "pending":
+            self.refused = True
             return
         self.decision.status = "running"
         self.then(self.begin, 0)
@@ -326,7 +337,7 @@ class _Turn:
                 if status != "completed":
                     break
         if not self.agenda:
-            self.refuse()
+            self.refused = True
 
 
 def _later(now: datetime, delay: float) -> datetime:

@@ -103,26 +103,36 @@ class Rounds:
         claiming = self._core.claiming and self.look_for_ready and room > 0
         most_due = self._most_due(room)
         tokens = self._core.workload.draw(room) if claiming else []
+        asks_suspect = bool(tokens) and not self._core.workload.suspect
         opening: list[Statement] = []
         if tokens:
-            opening += [verbs.BEGIN, self._claim(tokens), verbs.COMMIT]
+            opening += [verbs.BEGIN, self._claim(tokens, asks_suspect), verbs.COMMIT]
+        if asks_suspect:
+            self._core.workload.suspect_asked = True
         opening += [verbs.BEGIN, *self._lock(reports), verbs.due(most_due), verbs.NOW]
         try:
             results = await session.run(*opening)
         finally:  # answered or lost: what bears one of them and is no claim of ours is given back
             self._core.workload.undraw(tokens)
+            if asks_suspect:
+                self._core.workload.suspect_asked = False
         claims = verbs.read_claims(results[1]) if tokens else []
         self._claimed(tokens, claims)
         due = verbs.read_runs(results[-2])
         batch = _Batch(verbs.read_now(results[-1]))
-        missing = await self._refresh(session, reports, results)
-        for report in reports:
-            self._settle_report(batch, report, missing)
-        for row in due:
-            self._settle_start(batch, row)
-        if most_due:
-            self.look_for_due = len(due) == most_due
-        await self._write(session, batch, claims)
+        try:
+            missing = await self._refresh(session, reports, results)
+            for report in reports:
+                self._settle_report(batch, report, missing)
+            for row in due:
+                self._settle_start(batch, row)
+            if most_due:
+                self.look_for_due = len(due) == most_due
+            await self._write(session, batch, claims)
+        except BaseException:
+            # They are claimed and will not be executed: the comparison of tokens gives them back.
+            self._core.workload.discard(row.token for row in claims)
+            raise
 
     def _most_due(self, room: int) -> int:
         """Runs are started as fast as their first leaves can be executed; a few when there is no
@@ -135,13 +145,13 @@ class Rounds:
             return MOST_DUE
         return min(room, MOST_REPORTS)
 
-    def _claim(self, tokens: list[str]) -> Statement:
+    def _claim(self, tokens: list[str], suspect: bool) -> Statement:
         handlers = self._core.available_handlers()
         return verbs.claim(
             self._core.identity,
             tokens,
             handlers,
-            suspect=not self._core.workload.suspect,
+            suspect=suspect,
             since=self._watermark,
         )
 
@@ -156,7 +166,7 @@ class Rounds:
             return
         self.look_for_ready = len(claims) == len(tokens)
         for row in claims:
-            self._core.workload.add(Claim(row.run, row.node, row.token))
+            self._core.workload.add(Claim(row.run, row.node, row.token, row.suspect))
             self._watermark = max(self._watermark, row.ready_at - WATERMARK_MARGIN)
 
     async def _refresh(
@@ -184,11 +194,7 @@ class Rounds:
         if run is None:  # deleted in the meantime
             self._core.workload.remove(claim)
             return
-        if run.id in batch.settled:
-            self._core.workload.requeue(report)
-            return
-        settled = self._settle(batch, run, report.event, claim)
-        if settled.decision.refused:
+        if not self._settle(batch, run, report.event, claim):
             self._refused(report)
 
     def _settle_start(self, batch: _Batch, row: RunRow) -> None:
@@ -197,7 +203,7 @@ class Rounds:
         except Exception as fault:
             log.exception("run %s: its graph cannot be read, the run is parked", row.id)
             run = unreadable(row)
-            batch.settled[run.id] = Settled(run, _parked(run, fault, batch.now))
+            batch.settled[run.id] = self._park(run, fault, batch.now, None)
             return
         self._settle(batch, run, Start() if run.status == "pending" else Revive())
 
@@ -209,19 +215,32 @@ class Rounds:
             except Exception:
                 log.exception("run %s: its graph cannot be read", row.id)
 
-    def _settle(self, batch: _Batch, run: Run, event: Event, ended: Claim | None = None) -> Settled:
-        room = self._core.workload.free + batch.ended + (ended is not None)
+    def _settle(self, batch: _Batch, run: Run, event: Event, ended: Claim | None = None) -> bool:
+        """Decide about one event; False when it was refused."""
+        counts = ended is not None and ended.token in self._core.workload
+        room = self._core.workload.free + batch.ended + counts
+        earlier = batch.settled.get(run.id)
         try:
-            settled = self._core.settle(run, event, batch.now, room)
+            settled = self._core.settle(run, event, batch.now, room, earlier)
         except Exception as fault:
             log.exception("run %s: deciding raised, the run is parked", run.id)
-            settled = Settled(run, _parked(run, fault, batch.now))
-        settled.ended = ended
-        if not settled.decision.refused:
-            batch.settled[run.id] = settled
-            batch.ended += ended is not None and ended.token in self._core.workload
-            self.look_for_ready |= bool(settled.decision.ready)
-        return settled
+            settled = self._park(run, fault, batch.now, earlier)
+        if settled is None:
+            return False
+        if ended is not None:
+            settled.ended.append(ended)
+        batch.settled[run.id] = settled
+        batch.ended += counts
+        self.look_for_ready |= bool(settled.decision.ready)
+        return True
+
+    def _park(self, run: Run, fault: Exception, now: datetime, earlier: Settled | None) -> Settled:
+        """Instead of whatever else was to be written about the run: it will not go on."""
+        parked = Settled(run, _parked(run, fault, now))
+        if earlier is not None:
+            self._core.abandoned([earlier])
+            parked.ended += earlier.ended
+        return parked
 
     def _refused(self, report: Report) -> None:
         """Read again in a new transaction, from the rows alone: if the token is current after all,
@@ -274,7 +293,7 @@ class Rounds:
             state = run.nodes[row.node]
             state.status, state.token, state.engine = "running", row.token, self._core.identity
             claim = self._core.workload.get(row.token)
-            claim.suspect, claim.begun = state.losses > 0, True
+            claim.begun = True
             self._core.execute(run, claim)
 
     async def _after_failure(

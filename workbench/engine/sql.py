@@ -184,14 +184,14 @@ class SqlLeaves:
         event = Completed(claim.node, claim.token, value, cancel=ran.cancel)
         assert ran.now is not None
         settled = self._core.settle(current, event, ran.now, self._core.workload.free + 1)
-        settled.ended = claim
-        if settled.decision.refused:
+        if settled is None:
             await session.run(verbs.ROLLBACK)
             refusal = StepError(
                 "the completion was refused although the claim looked current: its effects were rolled back"
             )
             self._report(claim, refusal)
             return
+        settled.ended.append(claim)
         try:
             await self._commit(session, settled)
         except psycopg.Error as failed:

@@ -55,6 +55,7 @@ class Workload:
     def __init__(self, ceiling: int, wake: Callable[[], None]) -> None:
         self.ceiling = ceiling
         self.drawn: set[str] = set()
+        self.suspect_asked = False  # a claim under way may bring one
         self._wake = wake
         self._claims: dict[str, Claim] = {}
         self._reports: deque[Report] = deque()
@@ -75,8 +76,8 @@ class Workload:
 
     @property
     def suspect(self) -> bool:
-        """Whether a leaf that was lost before is running here."""
-        return any(claim.suspect for claim in self._claims.values())
+        """Whether a leaf that was lost before is running here, or about to."""
+        return self.suspect_asked or any(claim.suspect for claim in self._claims.values())
 
     @property
     def reports(self) -> int:
@@ -100,10 +101,15 @@ class Workload:
     def get(self, token: str) -> Claim:
         return self._claims[token]
 
-    def remove(self, claim: Claim) -> None:
-        """The claim has ended: there is room for another."""
-        if self._claims.pop(claim.token, None) is not None:
+    def remove(self, *claims: Claim) -> None:
+        """The claims have ended: there is room for others."""
+        if [claim for claim in claims if self._claims.pop(claim.token, None) is not None]:
             self._wake()
+
+    def discard(self, tokens: Iterable[str]) -> None:
+        """Forget those of these claims that were never begun."""
+        held = [self._claims[token] for token in tokens if token in self._claims]
+        self.remove(*(claim for claim in held if not claim.begun))
 
     def busy_with(self, run: str) -> bool:
         return any(claim.run == run for claim in self._claims.values())
