@@ -131,3 +131,7 @@ def test_start_may_be_called_for_each_row_of_a_query(db: Database) -> None:
     assert (
         len(set(db.values("SELECT df.start('SELECT ' || n) FROM generate_series(1, 50) n"))) == 50
     )
+
+
+def test_a_run_is_seen_by_the_statement_that_starts_it(db: Database) -> None:
+    assert db.value("SELECT df.status(df.start('SELECT 1'))") == "pending"

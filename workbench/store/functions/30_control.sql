@@ -174,10 +174,10 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
-LANGUAGE sql STABLE STRICT AS $$ SELECT i.status FROM df.instances i WHERE i.id = $1 $$;
+LANGUAGE sql VOLATILE STRICT AS $$ SELECT i.status FROM df.instances i WHERE i.id = $1 $$;
 
 CREATE OR REPLACE FUNCTION df.result(instance_id text) RETURNS text
-LANGUAGE sql STABLE STRICT AS $$
+LANGUAGE sql VOLATILE STRICT AS $$
     SELECT coalesce(root.result, leaf.result)::text
     FROM df.nodes root
     LEFT JOIN df.nodes leaf ON leaf.instance_id = root.instance_id AND leaf.node_id = root.result_node
@@ -185,7 +185,7 @@ LANGUAGE sql STABLE STRICT AS $$
 $$;
 
 CREATE OR REPLACE FUNCTION df.error(instance_id text) RETURNS jsonb
-LANGUAGE sql STABLE STRICT AS $$ SELECT i.error FROM df.instances i WHERE i.id = $1 $$;
+LANGUAGE sql VOLATILE STRICT AS $$ SELECT i.error FROM df.instances i WHERE i.id = $1 $$;
 
 CREATE OR REPLACE FUNCTION df.await_instance(instance_id text, timeout_seconds integer DEFAULT 30) RETURNS text
 LANGUAGE plpgsql AS $$
