@@ -11,8 +11,7 @@ import atexit
 import json
 import threading
 import weakref
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from workbench.engine.worker import Engine
-from workbench.errors import StateError, UsageError
+from workbench.errors import StateError, UsageError, WorkbenchError
 from workbench.graph.build import as_node
 from workbench.graph.handlers import set_namespace
 from workbench.graph.node import Node
 from workbench.graph.validate import validate
 from workbench.graph.values import encode
+from workbench.news import News
 from workbench.run import Run
 from workbench.store import monitor, starting, tables
 from workbench.store.database import Database, conninfo, shown
@@ -141,12 +141,11 @@ class Bench:
         if embedded:
             migrate(dsn)
         self._database = Database(dsn)
+        self._views = Database(dsn)  # connects when a live view is shown
         self._may_work = engine
         self._held = False
         self._engine: Engine | None = None
-        self._news = threading.Condition()
-        self._waited: Counter[str] = Counter()
-        self._ended: set[str] = set()
+        self._news = News()
         self.closed = False
         with self._database.connection():
             pass  # refuse here, in connect(), what cannot be used
@@ -217,12 +216,11 @@ class Bench:
             variables=_variables(vars),
         )
         self._check_open()
+        self.work_unless_held()  # before anything is stored: an engine may be refused here
         if connection is not None:
-            self.work_unless_held()
             return self._run(starting.start(connection, call))
         with self._database.connection() as conn:
             run = self._run(starting.start(conn, call))
-        self.work_unless_held()
         if self._engine is not None:
             self._engine.wake()
         return run
@@ -326,9 +324,13 @@ class Bench:
         with _lock:
             if self._engine is None or not self._engine.alive:
                 engine = Engine(self._database.dsn)
-                engine.on_change(self._heard)
-                engine.start()
-                self._engine = engine
+                engine.on_change(self._news.heard)
+                self._engine = engine  # also when it goes on trying after this
+                try:
+                    engine.start()
+                except (WorkbenchError, psycopg.Error):
+                    self._engine = None
+                    raise
 
     def _stop_engine(self) -> None:
         with _lock:
@@ -336,23 +338,32 @@ class Bench:
         if engine is not None:
             engine.stop()
 
-    def _heard(self, run_id: str, ended: bool) -> None:
-        """The engine has moved a run on; called on its thread."""
-        with self._news:
-            if not (ended and run_id in self._waited):
-                return
-            self._ended.add(run_id)
-            self._news.notify_all()
-
     def wait_for_news(self, run_id: str, timeout: float) -> None:
         """Return when the engine here has ended this run, or after `timeout` seconds."""
-        with self._news:
-            self._waited[run_id] += 1
-            self._news.wait_for(lambda: run_id in self._ended, timeout)
-            self._waited[run_id] -= 1
-            if not self._waited[run_id]:
-                del self._waited[run_id]
-                self._ended.discard(run_id)
+        self._news.wait(run_id, timeout)
+
+    def watch(self, run_id: str, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have `listener()` called whenever this process's engine has moved a run on.
+
+        It is called on the engine's thread and must not block. What other engines do is not heard.
+
+        Returns
+        -------
+        Callable
+            Ends it; calling it again does nothing.
+        """
+        return self._news.subscribe(run_id, listener)
+
+    def watching(self) -> Database:
+        """The connection of live views: they show a run also while a cell's query is under way.
+
+        Raises
+        ------
+        StateError
+            The bench is closed.
+        """
+        self._check_open()
+        return self._views
 
     # The database as a database.
 
@@ -398,6 +409,7 @@ class Bench:
         """
         self.closed = True
         self._stop_engine()
+        self._views.close()
         self._database.close()
 
     def __enter__(self) -> Bench:

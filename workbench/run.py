@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
     from workbench.views.run_view import RunView
+    from workbench.views.steps import RunData
 
 __all__ = ["NodeResult", "Run"]
 
@@ -34,13 +35,17 @@ _POLL = (0.01, 0.25)  # seconds between looks at a run that another engine execu
 
 
 class Waiter(Protocol):
-    """What a run needs of its bench: to have runs executed, and to be told when one may have
-    ended.
+    """What a run needs of its bench: to have runs executed, to be told what happens to them, and a
+    connection for showing them live.
     """
 
     def work_unless_held(self) -> None: ...
 
     def wait_for_news(self, run_id: str, timeout: float) -> None: ...
+
+    def watch(self, run_id: str, listener: Callable[[], None]) -> Callable[[], None]: ...
+
+    def watching(self) -> Database: ...
 
 
 @dataclass(frozen=True)
@@ -296,15 +301,39 @@ class Run:
     # Looking.
 
     def view(self) -> RunView:
-        """The run's picture as of now: header, steps, result or error."""
+        """The run's picture as of now: header, steps, result or error. As a cell's last line it
+        stays live until the run ends.
+        """
+        from workbench.views.live import Source
         from workbench.views.run_view import RunView
 
-        with self._database.connection() as conn:
-            return RunView(
+        data = self._data(self._database)
+        source = Source(
+            fetch=lambda: self._data(self._waiter.watching()),
+            subscribe=lambda listener: self._waiter.watch(self.id, listener),
+            cancel=self._cancel_from_view,
+        )
+        return RunView(data.run, data.nodes, data.attempts, source=source)
+
+    def _data(self, database: Database) -> RunData:
+        from workbench.views.steps import RunData
+
+        with database.connection() as conn:  # the run first: one that has ended changes no more
+            return RunData(
                 monitor.run_row(conn, self.id),
                 monitor.run_nodes(conn, self.id),
                 monitor.run_attempts(conn, self.id),
             )
+
+    def _cancel_from_view(self) -> None:
+        """Cancel over a connection of its own, for the others may be busy."""
+        database = Database(self._database.dsn)
+        try:
+            run = Run(self.id, database, self._waiter)
+            if not run.cancel():
+                raise StateError(f"not cancelled: the run had already ended ({run.status})")
+        finally:
+            database.close()
 
     def __repr__(self) -> str:
         try:

@@ -45,21 +45,30 @@ class View(ABC):
         return {"text/plain": str(self), "text/html": str(self.html())}
 
 
-def page(label: str, as_of: datetime, *children: Child) -> Safe:
+def page(
+    label: str,
+    as_of: datetime,
+    *children: Child,
+    style: bool = True,
+    **attributes: str | int | float | None,
+) -> Safe:
     """Return a view's whole HTML: its style, its content and when it was taken.
 
     Parameters:
         label: the view's name for people who do not see it.
         as_of: the moment that the data shows.
+        style: False where the style sheet is there already: in a live view.
+        attributes: more of the outermost element.
     """
     taken = tag("time", words.as_of(as_of), datetime=as_of.isoformat(timespec="seconds"))
     return tag(
         "section",
-        tag("style", stylesheet()),
+        tag("style", stylesheet()) if style else None,
         *children,
         tag("footer", taken, class_="wb-foot"),
         class_="wb-view",
         aria_label=label,
+        **attributes,
     )
 
 

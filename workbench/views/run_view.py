@@ -6,12 +6,14 @@ together as a cell's output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from workbench.store.records import AttemptRow, NodeRow, RunRow
-from workbench.views import preview
+from workbench.views import live, preview
 from workbench.views.base import View, page
+from workbench.views.clock import lasting, milliseconds, when
+from workbench.views.live import Source
 from workbench.views.markup import EMPTY, Safe, join, tag
 from workbench.views.status import STATUSES, badge, of_node, of_run
 from workbench.views.step_detail import error_line, error_text
@@ -23,7 +25,7 @@ from workbench.views.steps import (
     step_title,
     visible,
 )
-from workbench.views.words import as_of, count, duration, moment, one_line, shorten
+from workbench.views.words import as_of, count, duration, one_line, shorten
 
 if TYPE_CHECKING:
     import pandas
@@ -38,12 +40,19 @@ class RunView(View):
 
     Parameters:
         run, nodes, attempts: what `store.monitor` reads; without attempts only their count shows.
+        source: where newer data comes from; with it the view is live until the run has ended.
     """
 
     def __init__(
-        self, run: RunRow, nodes: Sequence[NodeRow], attempts: Sequence[AttemptRow] = ()
+        self,
+        run: RunRow,
+        nodes: Sequence[NodeRow],
+        attempts: Sequence[AttemptRow] = (),
+        *,
+        source: Source | None = None,
     ) -> None:
         self.data = RunData(run, nodes, attempts)
+        self._source = source
 
     @property
     def df(self) -> pandas.DataFrame:
@@ -55,6 +64,14 @@ class RunView(View):
 
     def __str__(self) -> str:
         return run_text(self.data)
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        bundle = super()._repr_mimebundle_(include, exclude)
+        if self._source is None or self.data.ended:
+            return bundle  # nothing will change: this survives the kernel
+        return bundle | live.widget(self._source, self.data)
 
     def __repr__(self) -> str:
         return f"<RunView {self.data.run.run_id} {of_run(self.data.run, self.data.nodes)}>"
@@ -136,8 +153,8 @@ def _text_row(data: RunData, level: int, node: NodeRow) -> tuple[str, str, str]:
     return STATUSES[status].icon, title, "  ".join(part for part in rest if part)
 
 
-def run_html(data: RunData) -> Safe:
-    """Return a run as a picture."""
+def run_html(data: RunData, *, style: bool = True) -> Safe:
+    """Return a run as a picture; without its `style` where that is there already."""
     run = data.run
     status = of_run(run, data.nodes)
     return page(
@@ -147,6 +164,9 @@ def run_html(data: RunData) -> Safe:
         _note(data, status),
         step_list(data),
         _result(data),
+        style=style,
+        data_start=milliseconds(run.started_at or run.created_at),
+        data_end=milliseconds(run.finished_at) if run.finished_at else None,
     )
 
 
@@ -154,14 +174,20 @@ def _header(data: RunData, status: str) -> Safe:
     run = data.run
     line = tag(
         "div",
-        badge(status, class_="wb-pill"),
+        tag("span", badge(status, class_="wb-pill"), role="status"),
         tag("span", run.label, class_="wb-label") if run.label else None,
         tag("code", run.run_id, class_="wb-id"),
-        tag("span", duration(_seconds(run)), class_="wb-long") if run.started_at else None,
+        _running_time(run),
         class_="wb-head-line",
     )
     facts = [tag("li", name, " ", tag("b", value)) for name, value in _facts(data)]
     return tag("header", line, tag("ul", facts, class_="wb-facts"), class_="wb-head")
+
+
+def _running_time(run: RunRow) -> Safe | None:
+    if run.started_at is None:
+        return None
+    return lasting(_seconds(run), None if run.finished_at else run.started_at, "wb-long")
 
 
 def _facts(data: RunData) -> list[tuple[str, str]]:
@@ -169,9 +195,7 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     leaves = [node for node in data.nodes if node.node_id not in data.children]
     done = sum(node.status in ("completed", "skipped") for node in leaves)
     facts = [
-        ("started", moment(run.started_at))
-        if run.started_at
-        else ("created", moment(run.created_at)),
+        ("started", when(run.started_at)) if run.started_at else ("created", when(run.created_at)),
         ("steps", f"{done:,} of {len(leaves):,}"),
         ("policy", _policy(run)),
     ]
@@ -205,6 +229,7 @@ def _note(data: RunData, status: str) -> Safe | None:
         tag("p", where, class_="wb-note-where") if (where := _where(data)) else None,
         tag("p", _with_code(move), class_="wb-note-next") if move else None,
         class_=f"wb-note wb-is-{look}",
+        data_key="note",
         role="status",
     )
 
@@ -256,7 +281,11 @@ def _result(data: RunData) -> Safe:
     size = preview.summary(decided)
     caption = join("result", f" · {size}" if size else "")
     return tag(
-        "div", tag("div", caption, class_="wb-cap"), preview.value(decided), class_="wb-part"
+        "div",
+        tag("div", caption, class_="wb-cap"),
+        preview.value(decided),
+        class_="wb-part",
+        data_key="result",
     )
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from workbench.store.records import AttemptRow, Error, NodeRow
 from workbench.views import preview
+from workbench.views.clock import when
 from workbench.views.markup import EMPTY, Safe, join, tag
 from workbench.views.status import badge
 from workbench.views.titles import config
-from workbench.views.words import duration, moment, one_line, shorten
+from workbench.views.words import duration, one_line, shorten
 
 __all__ = ["detail", "error_block", "error_line", "error_text"]
 
@@ -74,7 +75,7 @@ def error_block(error: Error) -> Safe:
 def _part(caption: str, content: Safe | None) -> Safe | None:
     if not content:
         return None
-    return tag("div", tag("div", caption, class_="wb-cap"), content)
+    return tag("div", tag("div", caption, class_="wb-cap"), content, data_key=caption)
 
 
 def _source_caption(node: NodeRow) -> str:
@@ -121,7 +122,7 @@ def _attempt(attempt: AttemptRow) -> Safe:
         "tr",
         tag("td", attempt.attempt),
         tag("td", badge(look, word), title=where),
-        tag("td", moment(attempt.started_at) if attempt.started_at else ""),
+        tag("td", when(attempt.started_at) if attempt.started_at else ""),
         tag("td", took),
         tag("td", _then(attempt), class_="wb-grow", title=_then(attempt)),
     )

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
 from workbench.store.records import AttemptRow, NodeRow, RunRow
 from workbench.views import preview
+from workbench.views.clock import countdown, lasting
 from workbench.views.markup import Safe, join, tag
 from workbench.views.status import badge, of_node
 from workbench.views.step_detail import detail, error_line
@@ -49,6 +50,16 @@ class RunData:
         object.__setattr__(self, "children", dict(children))
         object.__setattr__(self, "attempts_of", dict(attempts_of))
 
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended, so that nothing here changes any more."""
+        return self.run.status in ("completed", "failed", "cancelled")
+
+    def same_as(self, other: RunData) -> bool:
+        """Whether the other shows the same, but for the moment at which it was read."""
+        run = replace(other.run, as_of=self.run.as_of)
+        return (self.run, self.nodes, self.attempts) == (run, other.nodes, other.attempts)
+
 
 class _Item(NamedTuple):
     """A rendered step of a sequence."""
@@ -56,6 +67,9 @@ class _Item(NamedTuple):
     number: int
     status: str
     html: Safe
+
+    def shown(self, role: str | None) -> Safe:
+        return tag("li", self.html, data_key=f"#{self.number}", role=role)
 
 
 def step_title(data: RunData, node: NodeRow) -> Title:
@@ -77,63 +91,69 @@ def visible(data: RunData) -> list[tuple[int, NodeRow]]:
 
 
 def step_list(data: RunData) -> Safe:
-    """Return all steps of a run."""
+    """Return all steps of a run: a list, or a tree when steps are nested."""
     items: dict[int, list[_Item]] = {}
     fold = len(data.nodes) > _FOLD_FROM
+    tree = any(level for level, _ in visible(data))
+    levels = {node.node_id: level for level, node in visible(data)} if tree else {}
     for node in reversed(data.nodes):
         below = headings(node, data.children.get(node.node_id, []))
         if node.node_type == "THEN":
             items[node.node_id] = [item for _, child in below for item in items.pop(child.node_id)]
             continue
-        inner = [(heading, _list(items.pop(child.node_id), fold=fold)) for heading, child in below]
+        inner = [
+            (heading, _list(items.pop(child.node_id), fold, "group")) for heading, child in below
+        ]
         status = of_node(node)
-        items[node.node_id] = [_Item(node.node_id, status, _step(data, node, status, inner))]
-    return _list(items[0], fold=fold) if items else Safe()
+        step = _step(data, node, status, inner, levels.get(node.node_id))
+        items[node.node_id] = [_Item(node.node_id, status, step)]
+    return _list(items[0], fold, "tree" if tree else None) if items else Safe()
 
 
-def _list(items: list[_Item], *, fold: bool) -> Safe:
-    shown = [tag("li", html) for html in (_folded(items) if fold else (i.html for i in items))]
-    return tag("ol", shown, class_="wb-steps")
+def _list(items: list[_Item], fold: bool, role: str | None) -> Safe:
+    own = None if role is None else "none"  # in a tree the row is the item
+    shown = _folded(items, own) if fold else [item.shown(own) for item in items]
+    return tag("ol", shown, class_="wb-steps", role=role, aria_label=role == "tree" and "steps")
 
 
-def _folded(items: list[_Item]) -> Iterable[Safe]:
+def _folded(items: list[_Item], role: str | None) -> Iterable[Safe]:
     """Leave out the middle of long rows of settled or untouched steps."""
     for status, group in groupby(items, key=lambda item: item.status):
         same = list(group)
         middle = same[_FOLD_KEEPS:-_FOLD_KEEPS]
         if status not in ("completed", "pending", "skipped", "cancelled") or len(middle) < 5:
-            yield from (item.html for item in same)
+            yield from (item.shown(role) for item in same)
             continue
-        yield from (item.html for item in same[:_FOLD_KEEPS])
+        yield from (item.shown(role) for item in same[:_FOLD_KEEPS])
         text = f"{count(len(middle), 'more step')}, #{middle[0].number} to #{middle[-1].number}"
-        yield tag(
+        row = tag(
             "div",
             badge(status),
             tag("span", text, class_="wb-title wb-fold"),
             class_=f"wb-row wb-is-{status}",
         )
-        yield from (item.html for item in same[-_FOLD_KEEPS:])
+        yield tag("li", row, role=role)
+        yield from (item.shown(role) for item in same[-_FOLD_KEEPS:])
 
 
-def _step(data: RunData, node: NodeRow, status: str, inner: list[tuple[str, Safe]]) -> Safe:
+def _step(
+    data: RunData, node: NodeRow, status: str, inner: list[tuple[str, Safe]], level: int | None
+) -> Safe:
     more = detail(node, data.attempts_of.get(node.node_id, []))
-    words = attempt_words(data.run, node, status)
     row = [
         badge(status),
         _title(step_title(data, node), node),
         tag("span", preview.summary(node), class_="wb-meta"),
         _bar(data, node, status),
-        tag("span", words, class_="wb-meta wb-attempt", title=words or None),
-        tag("span", _time(data.run, node, status), class_="wb-time"),
+        _attempt(data.run, node, status),
+        _time(data.run, node, status),
         tag("span", class_="wb-more" if more else None, aria_hidden="true"),
         tag("span", line, class_="wb-line") if (line := error_line(node)) else None,
     ]
-    class_ = f"wb-row wb-is-{status}"
-    shown = (
-        tag("details", tag("summary", row, class_=class_), more)
-        if more
-        else tag("div", row, class_=class_)
-    )
+    item: dict[str, str | int | None] = {"class_": f"wb-row wb-is-{status}"}
+    if level is not None:
+        item |= {"role": "treeitem", "aria_level": level + 1, "tabindex": None if more else 0}
+    shown = tag("details", tag("summary", row, **item), more) if more else tag("div", row, **item)
     return join(shown, _inner(inner))
 
 
@@ -156,9 +176,19 @@ def _title(named: Title, node: NodeRow) -> Safe:
     )
 
 
-def _time(run: RunRow, node: NodeRow, status: str) -> str:
+def _time(run: RunRow, node: NodeRow, status: str) -> Safe:
     seconds = lasted(run, node, status)
-    return "" if seconds is None else duration(seconds)
+    if seconds is None:
+        return tag("span", class_="wb-time")
+    return lasting(seconds, None if node.finished_at else node.started_at, "wb-time")
+
+
+def _attempt(run: RunRow, node: NodeRow, status: str) -> Safe:
+    words = _which_attempt(run, node, status)
+    wait = None
+    if until := _next_attempt(run, node, status):
+        wait = join(" in ", countdown(run.as_of, until))
+    return tag("span", words, wait, class_="wb-meta wb-attempt", title=words or None)
 
 
 def lasted(run: RunRow, node: NodeRow, status: str) -> float | None:
@@ -170,16 +200,25 @@ def lasted(run: RunRow, node: NodeRow, status: str) -> float | None:
 
 
 def attempt_words(run: RunRow, node: NodeRow, status: str) -> str:
-    """Say which attempt a step is at, when that tells something."""
+    """Say which attempt a step is at, when that tells something, and when the next one is."""
+    said = _which_attempt(run, node, status)
+    if until := _next_attempt(run, node, status):
+        said += f" in {duration((until - run.as_of).total_seconds())}"
+    return said
+
+
+def _which_attempt(run: RunRow, node: NodeRow, status: str) -> str:
     number = node.attempt + (1 if status in ("running", "retrying") else 0)
     lost = f"lost {node.losses}×" if node.losses else ""
     if node.attempt < 1 or number < 2:
         return lost if number else ""
     of = f" of {run.max_attempts}" if run.max_attempts >= number else ""
-    said = f"attempt {number}{of}"
-    if status == "retrying" and node.ready_at is not None and node.ready_at > run.as_of:
-        said += f" in {duration((node.ready_at - run.as_of).total_seconds())}"
-    return said
+    return f"attempt {number}{of}"
+
+
+def _next_attempt(run: RunRow, node: NodeRow, status: str) -> datetime | None:
+    waits = status == "retrying" and node.attempt and node.ready_at and node.ready_at > run.as_of
+    return node.ready_at if waits else None
 
 
 def _bar(data: RunData, node: NodeRow, status: str) -> Safe:
@@ -200,8 +239,16 @@ def _bar(data: RunData, node: NodeRow, status: str) -> Safe:
 def _mark(
     start: datetime, whole: float, began: datetime | None, ended: datetime, status: str
 ) -> Safe:
+    """Draw one attempt. A live picture draws it again from its data as the whole grows."""
     if began is None or whole <= 0:
         return Safe()
-    left = min(max((began - start).total_seconds() / whole, 0), 0.98) * 100
-    width = min(max((ended - began).total_seconds() / whole, 0) * 100, 100 - left)
-    return tag("i", class_=f"wb-is-{status}", style=f"left:{left:.1f}%;width:{width:.1f}%")
+    since, until = ((at - start).total_seconds() for at in (began, ended))
+    left = min(max(since / whole, 0), 0.98) * 100
+    width = min(max((until - since) / whole, 0) * 100, 100 - left)
+    return tag(
+        "i",
+        class_=f"wb-is-{status}",
+        style=f"left:{left:.1f}%;width:{width:.1f}%",
+        data_from=round(since, 3),
+        data_to=None if status in ("running", "waiting") else round(until, 3),
+    )
