@@ -246,15 +246,16 @@ def _open_gate_and_wait_for_the_lock(db: Database, conn: psycopg.Connection, run
 def test_somebodys_open_transaction_on_one_run_holds_up_no_other(
     db: Database, engine: Engine
 ) -> None:
+    held = db.start(py("nobodys.handler"))
+    wait_until(lambda: db.node(held)["status"] == "ready")
     with db.transaction() as conn:
-        held = db.start(py(echo, value="held"), label="held")
         conn.execute("SELECT df.cancel(%s)", (held,))
         others = [db.start(py(echo, value=n) >> sql("SELECT 1")) for n in range(50)]
         for run in others:
             db.wait(run)
-        assert db.status(held) == "pending"
-        conn.rollback()
-    db.wait(held)
+        assert db.status(held) == "running"
+        conn.commit()
+    assert db.status(held) == "cancelled"
 
 
 def test_a_held_run_defers_its_report_and_no_other(db: Database, engine: Engine) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench.engine.context import Context
 from workbench.engine.failure import describe
-from workbench.engine.model import Completed, Failed, Value
+from workbench.engine.model import Completed, Failed, Released, Value
 from workbench.engine.workload import Claim, Workload
 from workbench.errors import HandlerError
 from workbench.graph.handlers import dataframe_parameters, fingerprint, lookup
@@ -75,7 +75,7 @@ class Handlers:
         self, claim: Claim, name: str, arguments: Any, names: Mapping[str, Named], context: Context
     ) -> None:
         code: str | None = None
-        event: Completed | Failed
+        event: Completed | Failed | Released
         try:
             function = lookup(name)
             code = _shape(function).fingerprint
@@ -83,6 +83,8 @@ class Handlers:
             event = Completed(claim.node, claim.token, Value(encode(result)), code)
         except BaseException as error:
             event = Failed(claim.node, claim.token, describe(error), fingerprint=code)
+        if context.cancelled:  # it was asked to return early: half a result is none, and no failure
+            event = Released(claim.node, claim.token)
         self._workload.report(claim, event)
 
 

@@ -22,7 +22,7 @@ from workbench.engine.model import Lost, Released
 from workbench.engine.workload import Claim
 from workbench.store import verbs
 from workbench.store.migrate import SCHEMA_VERSION
-from workbench.store.verbs import Watched
+from workbench.store.verbs import Leaf, Watched
 from workbench.store.wire import Session, rows
 
 __all__ = ["LOOK", "Liveness"]
@@ -30,7 +30,7 @@ __all__ = ["LOOK", "Liveness"]
 log = logging.getLogger("workbench")
 
 LOOK = 0.3  # seconds between looks: a killed engine is missed in two of them
-BEAT = 1.0  # seconds between heartbeats
+BEAT = 1.0  # seconds between heartbeats, when the limit leaves room for several
 COMPARE = 2.0  # seconds between comparisons of tokens
 STALLED = 60.0  # seconds between searches for runs in which nothing is alive
 MOST = 200
@@ -56,7 +56,6 @@ class Liveness:
         self._seen: dict[str, _Seen] = {}
         self._recovering: set[str] = set()
         self._last = dict.fromkeys(("beat", "compare", "stalled"), 0.0)
-        self._dead_before = True
 
     async def enter(self, session: Session) -> None:
         """Take a place in `df.engines`: the old one when it still counts as alive, else a new
@@ -88,13 +87,12 @@ class Liveness:
             log.info("engine %s entered", core.identity)
         self._published = None
         self._seen.clear()
-        self._dead_before = True
         await self._beat(session)
         await self._compare(session)
 
     async def look(self, session: Session) -> None:
         """One look at everything that is due."""
-        if self._due("beat", BEAT):
+        if self._due("beat", min(BEAT, self._limit / 4)):
             await self._beat(session)
         await self._watch(session)
         if self._due("compare", COMPARE):
@@ -155,16 +153,27 @@ class Liveness:
         ]
         for gone in self._seen.keys() - {engine.id for engine in watched}:
             del self._seen[gone]
-        if buried or self._dead_before:
+        if buried:
             await session.run(verbs.end_sessions())
         (result,) = await session.run(verbs.orphans(MOST))
-        orphans = verbs.read_leaves(result)
-        self._dead_before = bool(buried)
-        for leaf in orphans:
-            if leaf.token not in self._recovering:
-                lost = Lost(leaf.node, leaf.token, "the engine that executed this step is gone")
-                self._core.workload.report(Claim(leaf.run, leaf.node, leaf.token), lost)
-        self._recovering = {leaf.token for leaf in orphans}
+        await self._recover(session, verbs.read_orphans(result))
+
+    async def _recover(self, session: Session, orphans: list[tuple[Leaf, bool]]) -> None:
+        """Give back what dead engines executed, once their sessions are gone."""
+        new = [each for each in orphans if each[0].token not in self._recovering]
+        tokens = {leaf.token for leaf, _ in new}
+        if any(claim.token in tokens and not claim.interrupted for claim in self._core.workload):
+            await self._beat(session)  # ours: we were declared dead, and need a new name first
+            return
+        if new:  # whoever buried that engine may not have come to this yet
+            await session.run(verbs.end_sessions())
+        for leaf, lost in new:
+            event: Lost | Released = Released(leaf.node, leaf.token)
+            if lost:
+                reason = "the engine that executed this step is gone"
+                event = Lost(leaf.node, leaf.token, reason)
+            self._core.workload.report(Claim(leaf.run, leaf.node, leaf.token), event)
+        self._recovering = {leaf.token for leaf, _ in orphans}
 
     def _is_dead(self, engine: Watched) -> bool:
         """A lock missed twice, or a heartbeat that stood still for the whole limit while this

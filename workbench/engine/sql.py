@@ -24,7 +24,7 @@ from workbench.graph.lexer import first_words, refuse
 from workbench.store import step, verbs
 from workbench.store.results import CATALOG_QUERY, ResultReader, TypeCatalog
 from workbench.store.verbs import Leaf
-from workbench.store.wire import Session, Statement, error, rows
+from workbench.store.wire import Session, Statement, error, raise_first, rows
 
 __all__ = ["SqlLeaves"]
 
@@ -42,7 +42,7 @@ class Pool:
     async def take(self) -> Session:
         while self._idle:
             session = self._idle.pop()
-            if session.reusable:
+            if session.reusable and not session.lost_while_idle():
                 return session
             await session.close()
         return await self._connect()
@@ -97,9 +97,10 @@ class SqlLeaves:
         except (psycopg.Error, OSError) as failed:
             self._core.workload.report(claim, Faulted(claim.node, claim.token, describe(failed)))
             return
+        clean = False
         try:
             claim.stop = lambda: _cancel(session)
-            await self._execute(session, run, claim, sql)
+            clean = await self._execute(session, run, claim, sql)
         except psycopg.Error as lost:
             self._core.workload.report(
                 claim,
@@ -122,14 +123,13 @@ class SqlLeaves:
         leaf = Leaf(claim.run, claim.node, claim.token)
         if run.nodes[claim.node].autocommit or run.plan[claim.node].alone:
             await self._alone(session, run, claim, sql)
-            return
+            return False
         reader = ResultReader()
         version = run.version
         ran = await step.run_in_transaction(session, sql, leaf, version, _bounded(reader, session))
         claim.stop = None  # a cancel that arrived now would hit the checkpoint
         if ran.blame is None and ran.infrastructure is None:
-            await self._checkpoint(session, run, claim, ran, reader)
-            return
+            return await self._checkpoint(session, run, claim, ran, reader)
         await session.run(verbs.ROLLBACK)
         if ran.infrastructure is not None:
             self._core.workload.report(
@@ -144,6 +144,7 @@ class SqlLeaves:
                 self._core.workload.report(claim, Released(claim.node, claim.token))
         else:
             self._failed(claim, ran, reader)
+        return False
 
     async def _alone(self, session: Session, run: Run, claim: Claim, sql: str) -> None:
         """At-least-once, and the attempt row will say so."""
@@ -164,44 +165,55 @@ class SqlLeaves:
 
     async def _checkpoint(
         self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
-    ) -> None:
-        """The run is locked and the statement's effects are pending: decide, write, commit."""
-        if reader.oversize:
-            await session.run(verbs.ROLLBACK)
-            self._failed(claim, ran, reader)
-            return
+    ) -> bool:
+        """The run is locked and the statement's effects are pending: decide, write, commit.
+
+        Returns whether the session was left as it was before the step.
+        """
         try:
-            value = await self._value(session, ran, reader)
+            settled = await self._settle(session, claim, ran, reader)
         except (StepError, ValueRefused) as refused:
             await session.run(verbs.ROLLBACK)
             self._report(claim, refused)
-            return
-        current = self._core.copies.refresh(ran.locked[0]) if ran.locked else None
-        if current is None:  # the copy was dropped after a reconnect, or the run is gone
+            return False
+        if settled is None:  # the copy was dropped after a reconnect, or the run is gone
             await session.run(verbs.ROLLBACK)
             self._core.workload.report(claim, Released(claim.node, claim.token))
-            return
-        event = Completed(claim.node, claim.token, value, cancel=ran.cancel)
-        assert ran.now is not None
-        settled = self._core.settle(current, event, ran.now, self._core.workload.free + 1)
-        if settled is None:
-            await session.run(verbs.ROLLBACK)
-            refusal = StepError(
-                "the completion was refused although the claim looked current: its effects were rolled back"
-            )
-            self._report(claim, refusal)
-            return
-        settled.ended.append(claim)
+            return False
         try:
-            await self._commit(session, settled)
+            clean = await self._commit(session, settled)
         except psycopg.Error as failed:
             self._core.abandoned([settled])
             await self._not_committed(session, claim, failed)
-        else:
-            self._core.committed(settled)
+            return False
+        self._core.committed(settled)
+        return clean
 
-    async def _commit(self, session: Session, settled: Settled) -> None:
-        results = await session.pipeline(
+    async def _settle(
+        self, session: Session, claim: Claim, ran: step.Ran, reader: ResultReader
+    ) -> Settled | None:
+        """Decide what follows from the result; None when there is no copy of the run to decide
+        on.
+        """
+        if reader.oversize:
+            raise _oversize()
+        value = await self._value(session, ran, reader)
+        current = self._core.copies.refresh(ran.locked[0]) if ran.locked else None
+        if current is None or ran.now is None:
+            return None
+        event = Completed(claim.node, claim.token, value, cancel=ran.cancel)
+        settled = self._core.settle(current, event, ran.now, self._core.workload.free + 1)
+        if settled is None:
+            raise StepError(
+                "the completion was refused although the claim looked current: its effects were "
+                "rolled back"
+            )
+        settled.ended.append(claim)
+        return settled
+
+    async def _commit(self, session: Session, settled: Settled) -> bool:
+        """Write and commit; whether the reset that follows in the same pipeline succeeded, too."""
+        written, committed, *reset = await session.pipeline(
             documents.statement(
                 self._core.identity,
                 settled.decision.at,
@@ -210,12 +222,12 @@ class SqlLeaves:
                 prepared=False,
             ),
             verbs.COMMIT,
+            *step.RESET,
         )
-        for result in results:
-            if failed := error(result):
-                raise failed
-        if results[-1].command_status != b"COMMIT":
+        raise_first([written, committed])
+        if committed.command_status != b"COMMIT":
             raise psycopg.errors.InFailedSqlTransaction("COMMIT answered ROLLBACK")
+        return session.reusable and not any(map(error, reset))
 
     async def _not_committed(self, session: Session, claim: Claim, failed: psycopg.Error) -> None:
         """Rolled back, or lost in COMMIT: then the report's own look at the token, under the run's
@@ -243,13 +255,7 @@ class SqlLeaves:
 
     def _failed(self, claim: Claim, ran: step.Ran, reader: ResultReader) -> None:
         if reader.oversize:
-            self._report(
-                claim,
-                StepError(
-                    "the result is larger than 16 MiB: the statement was cancelled and rolled back. "
-                    "Return less, or write to a table."
-                ),
-            )
+            self._report(claim, _oversize())
         elif claim.interrupted:
             self._core.workload.report(claim, Released(claim.node, claim.token))
         else:
@@ -259,6 +265,13 @@ class SqlLeaves:
     def _report(self, claim: Claim, failed: Exception) -> None:
         error = describe(failed, trace=not isinstance(failed, psycopg.Error | StepError))
         self._core.workload.report(claim, Failed(claim.node, claim.token, error))
+
+
+def _oversize() -> StepError:
+    return StepError(
+        "the result is larger than 16 MiB: the statement was cancelled and rolled back. Return "
+        "less, or write to a table."
+    )
 
 
 def _bounded(reader: ResultReader, session: Session) -> Callable[[pq.abc.PGresult], None]:

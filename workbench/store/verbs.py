@@ -58,6 +58,7 @@ class ClaimedRow(NamedTuple):
     token: str
     rev: int
     ready_at: datetime
+    suspect: bool
 
 
 class Leaf(NamedTuple):
@@ -238,6 +239,11 @@ def read_claims(result: pq.abc.PGresult) -> list[ClaimedRow]:
         ClaimedRow(r[0], int(r[1]), r[2], int(r[3]), datetime.fromisoformat(r[4]))
         for r in _texts(result)
     ]
+
+
+def read_orphans(result: pq.abc.PGresult) -> list[tuple[Leaf, bool]]:
+    """Each leaf, and whether it was lost, not only left behind in order."""
+    return [(Leaf(r[0], int(r[1]), r[2]), r[3] == "t") for r in _texts(result)]
 
 
 def read_leaves(result: pq.abc.PGresult) -> list[Leaf]:

@@ -8,6 +8,9 @@ uses its libpq wrapper (`psycopg.pq`) directly. What the statements mean is not 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -50,6 +53,9 @@ def rows(result: pq.abc.PGresult) -> list[list[str | None]]:
     ]
 
 
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
 class Session:
     """A connection that runs pipelines. Not for concurrent use; once `broken`, only `close` is
     left.
@@ -63,6 +69,7 @@ class Session:
         self._names = 0
         self._busy = False
         self._cancelled = False
+        _open.add(self)
 
     @classmethod
     async def connect(cls, dsn: str, *, application_name: str, options: str = "") -> Session:
@@ -88,6 +95,14 @@ class Session:
         """
         idle = self.pgconn.transaction_status == pq.TransactionStatus.IDLE
         return idle and not (self._cancelled or self.broken)
+
+    def lost_while_idle(self) -> bool:
+        """Whether the server has hung up since the last pipeline; one look, without waiting."""
+        try:
+            self.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+        return self.broken
 
     async def close(self) -> None:
         """Close the connection, whatever state it is in."""
@@ -219,6 +234,23 @@ class Session:
 def _settle(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
+
+
+def _close_in_child() -> None:
+    """In a forked child: let go of the sockets, which would keep the sessions and their locks alive
+    for as long as the child lives, even when the parent was killed.
+
+    Their numbers are not freed, since libpq objects of the child still bear them.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for session in _open:
+        with contextlib.suppress(psycopg.Error, OSError):
+            os.dup2(null, session.pgconn.socket, inheritable=False)
+    os.close(null)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
 
 
 def error(result: pq.abc.PGresult) -> psycopg.Error | None:

@@ -81,7 +81,7 @@ END $$;
 -- At most one suspect (a node that was lost before) runs on an engine at a time, so that a step which kills its worker
 -- takes no others with it twice.
 CREATE OR REPLACE FUNCTION df._claim(engine text, tokens uuid[], handlers text[], suspect boolean, since timestamptz)
-RETURNS TABLE (instance_id text, node_id integer, token uuid, rev bigint, ready_at timestamptz)
+RETURNS TABLE (instance_id text, node_id integer, token uuid, rev bigint, ready_at timestamptz, is_suspect boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     cutoff timestamptz := df.now();
@@ -111,7 +111,7 @@ BEGIN
             UPDATE df.nodes n SET status = 'running', token = t.token, engine_id = engine, started_at = cutoff
             FROM unnest(taken.runs, taken.nodes, tokens) AS t (instance_id, node_id, token)
             WHERE n.instance_id = t.instance_id AND n.node_id = t.node_id
-            RETURNING n.instance_id, n.node_id, n.token, n.rev, n.ready_at;
+            RETURNING n.instance_id, n.node_id, n.token, n.rev, n.ready_at, n.losses > 0;
     END IF;
 END $$;
 

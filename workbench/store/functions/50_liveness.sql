@@ -90,10 +90,12 @@ BEGIN
     RETURN ended;
 END $$;
 
--- Running leaves whose engine is not alive any more.
+-- Running leaves whose engine is not alive any more; `lost` unless it left in order and could only not give them back.
 CREATE OR REPLACE FUNCTION df._orphans(most integer)
-RETURNS TABLE (instance_id text, node_id integer, token uuid) LANGUAGE sql STABLE SET enable_seqscan = off AS $$
-    SELECT n.instance_id, n.node_id, n.token FROM df.nodes n
+RETURNS TABLE (instance_id text, node_id integer, token uuid, lost boolean) LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+    SELECT n.instance_id, n.node_id, n.token,
+           NOT EXISTS (SELECT FROM df.engines e WHERE e.id = n.engine_id AND e.died_at IS NULL AND e.stopped_at IS NOT NULL)
+    FROM df.nodes n
     WHERE n.status = 'running' AND n.token IS NOT NULL AND n.submitted_by = df._me()
       AND NOT EXISTS (SELECT FROM df.engines e WHERE e.id = n.engine_id AND e.died_at IS NULL AND e.stopped_at IS NULL)
     ORDER BY n.instance_id, n.node_id LIMIT most
