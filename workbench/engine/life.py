@@ -25,7 +25,7 @@ from workbench.engine.sql import SqlLeaves
 from workbench.store import step, verbs
 from workbench.store.listen import Listener
 from workbench.store.pooler import explain_refusal, refuse_pooler
-from workbench.store.wire import Session, rows
+from workbench.store.wire import Session, Statement, rows
 
 __all__ = ["Life"]
 
@@ -39,10 +39,20 @@ RECONNECT = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds until the next try to connect; 
 GRACE = 0.5  # seconds that running leaves have to end at an orderly stop
 RECORDERS = 2
 
-#: Sessions of the engine's own speak one dialect, whatever the role's settings are.
-OWN_OPTIONS = (
-    "-c DateStyle=ISO -c TimeZone=UTC -c statement_timeout=0 -c lock_timeout=0"
-    " -c idle_in_transaction_session_timeout=60s"
+#: Sessions of the engine's own speak one dialect, whatever the role's settings are: from the first
+#: statement on, and set again because a session pooler may ignore options.
+OWN_SETTINGS = {
+    "DateStyle": "ISO",
+    "TimeZone": "UTC",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "60s",
+}
+OWN_OPTIONS = " ".join(f"-c {name}={value}" for name, value in OWN_SETTINGS.items())
+_SET = Statement(
+    "SELECT {}".format(
+        ", ".join(f"set_config('{name}', '{value}', false)" for name, value in OWN_SETTINGS.items())
+    ).encode()
 )
 
 
@@ -259,23 +269,33 @@ class Life:
 
     async def _own_session(self, purpose: str) -> Session:
         try:
-            return await Session.connect(
+            session = await Session.connect(
                 self._dsn, application_name=f"workbench engine {purpose}", options=OWN_OPTIONS
             )
         except psycopg.OperationalError as refused:
             if explained := explain_refusal(refused):
                 raise explained from refused
             raise
+        return await _begun(session, _SET)
 
     async def _step_session(self) -> Session:
         session = await Session.connect(
-            self._dsn, application_name="workbench step", options=step.SESSION_OPTIONS
+            self._dsn, application_name="workbench step", options=step.session_options(self._dsn)
         )
-        await session.run(verbs.add_session(self.identity))
-        return session
+        return await _begun(session, verbs.add_session(self.identity))
 
     def _report_came(self) -> None:
         """Called by handler threads too: one call into the loop for any number of reports."""
         if not self._waking:
             self._waking = True
             self._call_soon(self._work.set)
+
+
+async def _begun(session: Session, statement: Statement) -> Session:
+    """The session after its first statement; closed when that fails."""
+    try:
+        await session.run(statement)
+    except BaseException:
+        await session.close()
+        raise
+    return session

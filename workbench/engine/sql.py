@@ -8,6 +8,7 @@ reported like the end of any other attempt.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -47,29 +48,25 @@ class Pool:
             await session.close()
         return await self._connect()
 
-    def give_back(self, session: Session) -> None:
-        """Reset in the background, so that the next step need not wait for it."""
+    def give_back(self, session: Session, *, clean: bool) -> None:
+        """Take a session in; one that is not clean is reset first, in the background."""
+        if clean:
+            self._idle.append(session)
+            return
         task = asyncio.create_task(self._reset(session))
         self._resets.add(task)
         task.add_done_callback(self._resets.discard)
 
     async def _reset(self, session: Session) -> None:
-        clean = False
-        try:
+        with contextlib.suppress(psycopg.Error):
             if session.reusable:
-                await step.reset(session)
-                clean = session.reusable
-        except psycopg.Error:
-            pass
-        finally:  # also when the pool is closed meanwhile
-            if clean:
-                self._idle.append(session)
-            else:
-                await session.close()
+                await session.run(*step.RESET)
+                if session.reusable:
+                    self._idle.append(session)
+                    return
+        await session.close()
 
     async def close(self) -> None:
-        for task in self._resets:
-            task.cancel()
         await asyncio.gather(*self._resets, return_exceptions=True)
         while self._idle:
             await self._idle.pop().close()
@@ -117,9 +114,10 @@ class SqlLeaves:
             self._report(claim, fault)
         finally:
             claim.stop = None
-            self._pool.give_back(session)
+            self._pool.give_back(session, clean=clean)
 
-    async def _execute(self, session: Session, run: Run, claim: Claim, sql: str) -> None:
+    async def _execute(self, session: Session, run: Run, claim: Claim, sql: str) -> bool:
+        """Execute and deal with the claim; whether the session is as it was before."""
         leaf = Leaf(claim.run, claim.node, claim.token)
         if run.nodes[claim.node].autocommit or run.plan[claim.node].alone:
             await self._alone(session, run, claim, sql)

@@ -102,6 +102,7 @@ class Database:
                 application_name=f"workbench {os.getpid()}",
                 connect_timeout=30,
             )
+            _speak_iso(self._connection)
             check(self._connection)
         return self._connection
 
@@ -110,3 +111,9 @@ class Database:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+
+def _speak_iso(connection: psycopg.Connection[Any]) -> None:
+    """psycopg reads times in no other DateStyle, which a role or a database may have as its default."""
+    if not (connection.info.parameter_status("DateStyle") or "").startswith("ISO"):
+        connection.execute("SET datestyle = ISO")

@@ -44,21 +44,27 @@ async def refuse_pooler(session: Session, connect: Callable[[], Awaitable[Sessio
     await session.run(Statement(b"SELECT set_config('df.session', $1, false)", (mark.encode(),)))
     other = await connect()
     try:
-        # In a transaction, `other` holds a server session: ours, unless each client has its own.
-        _, answer = await other.run(verbs.BEGIN, _WHO)
-        pooled = rows(answer)[0][1] == mark
+        pooled = (await _who(other))[0][1] == mark
         if not pooled:
-            pooled = (await _who(session))[0][1] != mark
+            # In a transaction, `other` holds a server session: ours, unless each client has its own.
+            _, answer = await other.run(verbs.BEGIN, _WHO)
+            pooled = rows(answer)[0][1] == mark
+        if not pooled:
+            # A pool that takes its sessions in turn: `other` has one, and we have got another one.
+            pooled = (await _who(session))[0][:2] != [pid, mark]
     finally:
         await other.close()
     if pooled:
-        raise DatabaseError(_text(port))
+        raise DatabaseError(_text(f"port {port}"))
 
 
 def explain_refusal(refused: psycopg.OperationalError) -> DatabaseError | None:
     """The error to show when a pooler did not even accept the settings that an engine connects with."""
     if "unsupported startup parameter" in str(refused):
-        return DatabaseError(_text(None))
+        return DatabaseError(
+            f"{_text('5432 by default')} (This pooler refuses the settings that an engine connects with, in "
+            "session mode, too, unless its ignore_startup_parameters has options.)"
+        )
     return None
 
 
@@ -67,10 +73,9 @@ async def _who(session: Session) -> list[list[str | None]]:
     return rows(answer)
 
 
-def _text(port: str | None) -> str:
-    direct = f"port {port}" if port else "5432 by default"
+def _text(port: str) -> str:
     return (
         "this DSN leads through a connection pooler in transaction mode, and an engine needs sessions of "
-        f"its own: it was not started. Use the server's own port ({direct}), or a pool in session mode. "
+        f"its own: it was not started. Use the server's own port ({port}), or a pool in session mode. "
         "Looking works through the pooler: connect(dsn, engine=False)."
     )

@@ -15,17 +15,18 @@ from datetime import datetime
 
 import psycopg
 from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
 
 from workbench.errors import StepError
 from workbench.store import verbs
 from workbench.store.verbs import Leaf, LockedRow
 from workbench.store.wire import Session, Statement, error, rows
 
-__all__ = ["SESSION_OPTIONS", "Ran", "reset", "run_alone", "run_in_transaction"]
+__all__ = ["RESET", "Ran", "run_alone", "run_in_transaction", "session_options"]
 
 #: Settings that every reset of a step's session returns to. The timeout frees a run's lock when an
 #: engine freezes between its step's statement and the commit.
-SESSION_OPTIONS = (
+_OPTIONS = (
     "-c df.in_workflow=true -c client_connection_check_interval=2s"
     " -c idle_in_transaction_session_timeout=60s"
 )
@@ -35,21 +36,21 @@ _TAIL = tuple(
     for sql in (
         b"SET CONSTRAINTS ALL IMMEDIATE",
         b"CLOSE ALL",
-        # Qualified, and nothing of ours: the user's statement may have changed the role and the path.
-        b"SELECT pg_catalog.current_setting('df.attempt', true),"
-        b" pg_catalog.current_setting('transaction_read_only'),"
-        b" pg_catalog.current_setting('df.cancel', true)",
+        b"SHOW df.attempt",
+        b"SHOW df.cancel",
+        b"SHOW transaction_read_only",
         b"RESET SESSION AUTHORIZATION",
         b"RESET ROLE",
         b"RESET ALL",
-        b"SELECT pg_catalog.set_config('statement_timeout', '0', true),"
-        b" pg_catalog.set_config('lock_timeout', '0', true)",
+        b"SET LOCAL statement_timeout = 0",
+        b"SET LOCAL lock_timeout = 0",
     )
 )
-#: What DISCARD ALL does, except DISCARD PLANS: the plans of our own functions are no state that a
-#: step could see, and making them anew costs more than a commit (measured: 0.5 ms of a 1.2 ms
-#: step).
-_RESET = tuple(
+#: Leaves nothing of a step for the next one: settings, role, temporary tables, locks, LISTENs,
+#: prepared statements. What DISCARD ALL does, except DISCARD PLANS: the plans of our own functions
+#: are no state that a step could see, and making them anew costs more than a commit (measured: 0.5
+#: ms of a 1.2 ms step).
+RESET = tuple(
     Statement(sql)
     for sql in (
         b"CLOSE ALL",
@@ -62,10 +63,16 @@ _RESET = tuple(
         b"DISCARD SEQUENCES",
     )
 )
-_NOW = verbs.NOW._replace(prepared=False)
-_USER = 2  # BEGIN and the settings come before it
-_READ_BACK = _USER + 3
-_LOCK = _USER + 1 + len(_TAIL)
+_ENTER = 6  # statements before the user's
+_SHOWN = _ENTER + 3  # where the tail reads back
+_LOCK = _ENTER + 1 + len(_TAIL)
+
+
+def session_options(dsn: str) -> str:
+    """The `options` that a step's session connects with: those of the DSN, such as its search_path,
+    and ours.
+    """
+    return f"{conninfo_to_dict(dsn).get('options') or ''} {_OPTIONS}".strip()
 
 
 @dataclass
@@ -99,27 +106,21 @@ async def run_in_transaction(
     the way.
     """
     results = await session.pipeline(
-        verbs.BEGIN,
-        _enter(leaf),
+        *_enter(leaf),
         Statement(sql.encode()),
         *_TAIL,
         verbs.lock_one(leaf.run, version),
-        _NOW,
-        stream=_USER,
+        stream=_ENTER,
         on_chunk=on_chunk,
     )
     for index, result in enumerate(results):
         if failed := error(result):
-            if _USER <= index < _LOCK:
+            if _ENTER <= index < _LOCK:
                 return Ran(blame=failed)
             return Ran(infrastructure=failed)
-    marker, read_only, cancel = rows(results[_READ_BACK])[0]
-    ran = Ran(
-        final=results[_USER],
-        cancel=cancel or None,
-        locked=verbs.read_locked(results[_LOCK]),
-        now=verbs.read_now(results[_LOCK + 1]),
-    )
+    marker, cancel, read_only = (rows(result)[0][0] for result in results[_SHOWN : _SHOWN + 3])
+    ran = Ran(final=results[_ENTER], cancel=cancel or None)
+    ran.locked, ran.now = verbs.read_locked_one(results[_LOCK])
     if marker != leaf.token:
         ran.blame = StepError(
             "the statement changed the setting df.attempt, which marks the engine's transaction: it was rolled back. "
@@ -139,7 +140,8 @@ async def run_alone(
     """Run a statement in autocommit, for those that cannot run in a transaction block."""
     await session.run(
         Statement(
-            b"SELECT set_config('application_name', $1, false), set_config('datestyle', 'ISO', false)",
+            b"SELECT set_config('application_name', $1, false), set_config('datestyle', 'ISO', false),"
+            b" set_config('df.in_workflow', 'true', false)",
             (_application_name(leaf),),
         )
     )
@@ -149,18 +151,19 @@ async def run_alone(
     return Ran(final=results[0])
 
 
-async def reset(session: Session) -> None:
-    """Leave nothing of a step for the next one: settings, role, temporary tables, locks, LISTENs,
-    prepared statements.
+def _enter(leaf: Leaf) -> list[Statement]:
+    """Open the transaction and mark it, for df.cancel and others in it, and for pg_stat_activity.
+
+    Utility statements: each costs a tenth of what a SELECT of set_config does.
     """
-    await session.run(*_RESET)
-
-
-def _enter(leaf: Leaf) -> Statement:
-    return Statement(
-        b"SELECT df._enter_step($1, $2, $3)",
-        (leaf.token.encode(), leaf.run.encode(), _application_name(leaf)),
-    )
+    return [
+        verbs.BEGIN,
+        Statement(b"SET LOCAL df.attempt = '%s'" % leaf.token.encode()),
+        Statement(b"SET LOCAL df.run = '%s'" % leaf.run.encode()),
+        Statement(b"SET LOCAL df.cancel = ''"),
+        Statement(b"SET LOCAL application_name = '%s'" % _application_name(leaf)),
+        Statement(b"SET LOCAL datestyle = 'ISO'"),
+    ]
 
 
 def _application_name(leaf: Leaf) -> bytes:

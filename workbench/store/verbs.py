@@ -234,9 +234,16 @@ def read_locked(result: pq.abc.PGresult) -> list[LockedRow]:
     return [LockedRow(r[0], r[1], int(r[2]), r[3]) for r in _texts(result)]
 
 
+def read_locked_one(result: pq.abc.PGresult) -> tuple[list[LockedRow], datetime | None]:
+    """The run of a step, and the clock; nothing when it is gone."""
+    for r in _texts(result):
+        return [LockedRow(r[0], r[1], int(r[2]), r[3])], datetime.fromisoformat(r[4])
+    return [], None
+
+
 def read_claims(result: pq.abc.PGresult) -> list[ClaimedRow]:
     return [
-        ClaimedRow(r[0], int(r[1]), r[2], int(r[3]), datetime.fromisoformat(r[4]))
+        ClaimedRow(r[0], int(r[1]), r[2], int(r[3]), datetime.fromisoformat(r[4]), r[5] == "t")
         for r in _texts(result)
     ]
 

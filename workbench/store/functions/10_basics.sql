@@ -59,8 +59,11 @@ BEGIN
     RETURN 'OK';
 END $$;
 
+-- Set in every session of steps, but a session pooler may ignore that; the mark of a step's transaction says it, too.
 CREATE OR REPLACE FUNCTION df._in_workflow() RETURNS boolean
-LANGUAGE sql STABLE AS $$ SELECT coalesce(current_setting('df.in_workflow', true), '') = 'true' $$;
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(current_setting('df.in_workflow', true), '') = 'true' OR coalesce(current_setting('df.attempt', true), '') <> ''
+$$;
 
 -- `0.1.0 (built 20261130-1)`: the release, then the day its schema was installed here and the schema's number.
 CREATE OR REPLACE FUNCTION df.version() RETURNS text

@@ -42,8 +42,8 @@ BEGIN
         EXIT WHEN FOUND;
     END LOOP;
     PERFORM df._define(run, graph);
-    INSERT INTO df.definitions (instance_id, submitted_by, label, graph, input, vars, database, max_attempts, max_backoff, on_failure)
-    VALUES (run, df._me(), label, graph::json, given,
+    INSERT INTO df.definitions (instance_id, submitted_by, created_at, label, graph, input, vars, database, max_attempts, max_backoff, on_failure)
+    VALUES (run, df._me(), now, label, graph::json, given,
             (SELECT coalesce(jsonb_object_agg(v.name, v.value), '{}') FROM df.vars v WHERE v.owner = df._me() AND v.value IS NOT NULL) || vars,
             database, max_attempts, max_backoff, on_failure);
     PERFORM df._tell(df._me());

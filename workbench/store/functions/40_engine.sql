@@ -62,9 +62,9 @@ BEGIN
         WHERE r.id = ANY (locked);
 END $$;
 
--- The same for the one run of a SQL step, which waits until it has the lock.
+-- The same for the one run of a SQL step, which waits until it has the lock; `at` is the clock, read after it.
 CREATE OR REPLACE FUNCTION df._lock_one(run text, mine bigint)
-RETURNS TABLE (id text, status text, version bigint, nodes text)
+RETURNS TABLE (id text, status text, version bigint, nodes text, at text)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
     SELECT i.id, i.status, i.version INTO id, status, version
@@ -73,6 +73,7 @@ BEGIN
         IF version <> mine THEN
             nodes := df._node_rows(run, mine);
         END IF;
+        at := to_json(df.now()) #>> '{}';
         RETURN NEXT;
     END IF;
 END $$;
@@ -181,13 +182,6 @@ RETURNS TABLE (name text, value text, columns text)
 LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     SELECT v.name, v.value::text, v.columns::text FROM df.values v
     WHERE v.instance_id = run AND v.scope = '' AND v.name = ANY (names) AND v.submitted_by = df._me()
-$$;
-
--- Marks the transaction of a step, so that the statement in it is known to df.cancel and others, and shows in pg_stat_activity.
-CREATE OR REPLACE FUNCTION df._enter_step(token text, run text, shown text) RETURNS void
-LANGUAGE sql AS $$
-    SELECT set_config('df.attempt', token, true), set_config('df.run', run, true), set_config('df.cancel', '', true),
-           set_config('application_name', shown, true), set_config('datestyle', 'ISO', true)
 $$;
 
 -- This node's statement cannot run in a transaction block: committed before it is executed a second time.

@@ -89,8 +89,8 @@ LANGUAGE sql STABLE AS $$
     SELECT i.id, i.label, i.status, i.submitted_by::text, i.created_at, i.started_at, i.finished_at,
            i.error, i.parked, i.restart_of_run_id, n.steps, n.done, n.retrying AND i.status = 'running', df.now()
     FROM (SELECT i.*, d.label FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id
-          WHERE ($1 IS NULL OR i.status = $1) AND ($2 IS NULL OR d.label = $2) AND ($3 IS NULL OR i.created_at >= $3)
-          ORDER BY i.created_at DESC, i.id LIMIT $4) i
+          WHERE ($1 IS NULL OR i.status = $1) AND ($2 IS NULL OR d.label = $2) AND ($3 IS NULL OR d.created_at >= $3)
+          ORDER BY d.created_at DESC, d.instance_id LIMIT $4) i
     CROSS JOIN LATERAL (
         SELECT count(*)::integer AS steps,
                count(*) FILTER (WHERE n.status IN ('completed', 'skipped'))::integer AS done,
