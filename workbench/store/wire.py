@@ -18,15 +18,17 @@ import psycopg
 from psycopg import pq
 from psycopg.errors import error_from_result
 
-__all__ = ["Session", "Statement", "error", "raise_first", "rows"]
+__all__ = ["KEEPALIVE", "Session", "Statement", "error", "raise_first", "rows"]
 
 #: Rows a chunk when streaming: libpq keeps a whole chunk in memory, and rows may be megabytes each. Small ones cost
 #: little (300,000 rows: 0.3 s in chunks of 16, 0.2 s in chunks of 1,000).
 _CHUNK = 16
 _STREAMS_IN_CHUNKS = psycopg.capabilities.has_stream_chunked()
 _OK = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
+_SYNC = pq.ExecStatus.PIPELINE_SYNC
 _PARTIAL = (pq.ExecStatus.SINGLE_TUPLE, pq.ExecStatus.TUPLES_CHUNK)
-_KEEPALIVE: dict[str, Any] = {
+#: A peer that is gone is noticed within half a minute.
+KEEPALIVE: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -77,7 +79,7 @@ class Session:
         the session.
         """
         connection = await psycopg.AsyncConnection.connect(
-            dsn, autocommit=True, application_name=application_name, options=options, **_KEEPALIVE
+            dsn, autocommit=True, application_name=application_name, options=options, **KEEPALIVE
         )
         connection.pgconn.nonblocking = 1
         connection.pgconn.enter_pipeline_mode()
@@ -134,10 +136,10 @@ class Session:
         if self.broken:
             raise psycopg.OperationalError("the connection is closed")
         self._busy = True
-        sent = self._send(statements)
-        results = await self._receive(len(sent), stream, on_chunk)
+        prepares = self._send(statements)
+        results = await self._receive(len(statements) + len(prepares), stream, on_chunk)
         self._busy = False
-        return self._without_prepares(sent, results)
+        return self._without(prepares, results) if prepares else results
 
     async def run(self, *statements: Statement) -> list[pq.abc.PGresult]:
         """`pipeline`, raising the first error."""
@@ -145,34 +147,31 @@ class Session:
         raise_first(results)
         return results
 
-    def _send(self, statements: Sequence[Statement]) -> list[Statement | None]:
-        """Queue the statements; None in the answer stands for a PREPARE that had to come first."""
-        sent: list[Statement | None] = []
-        for statement in statements:
-            if not statement.prepared:
-                self.pgconn.send_query_params(statement.sql, statement.params or None)
-            else:
-                if (name := self._prepared.get(statement.sql)) is None:
-                    name = b"w%d" % self._names
-                    self._names += 1
-                    self._prepared[statement.sql] = name
-                    self.pgconn.send_prepare(name, statement.sql)
-                    sent.append(None)
-                self.pgconn.send_query_prepared(name, statement.params or None)
-            sent.append(statement)
-        self.pgconn.pipeline_sync()
-        return sent
+    def _send(self, statements: Sequence[Statement]) -> dict[int, bytes]:
+        """Queue the statements; where a PREPARE had to come first, and of what."""
+        pgconn = self.pgconn
+        prepares: dict[int, bytes] = {}
+        for index, (sql, params, prepared) in enumerate(statements):
+            if not prepared:
+                pgconn.send_query_params(sql, params or None)
+                continue
+            if (name := self._prepared.get(sql)) is None:
+                name = self._prepared[sql] = b"w%d" % self._names
+                self._names += 1
+                prepares[index + len(prepares)] = sql
+                pgconn.send_prepare(name, sql)
+            pgconn.send_query_prepared(name, params or None)
+        pgconn.pipeline_sync()
+        return prepares
 
-    def _without_prepares(
-        self, sent: list[Statement | None], results: list[pq.abc.PGresult]
+    def _without(
+        self, prepares: dict[int, bytes], results: list[pq.abc.PGresult]
     ) -> list[pq.abc.PGresult]:
-        kept = []
-        for index, (statement, result) in enumerate(zip(sent, results, strict=True)):
-            if statement is not None:
-                kept.append(result)
-            elif result.status not in _OK and (user := sent[index + 1]) is not None:
-                del self._prepared[user.sql]  # in an aborted transaction nothing is prepared
-        return kept
+        """The results of the statements alone."""
+        for index, sql in prepares.items():
+            if results[index].status not in _OK:
+                del self._prepared[sql]  # in an aborted transaction nothing is prepared
+        return [result for index, result in enumerate(results) if index not in prepares]
 
     async def _receive(
         self, expected: int, stream: int | None, on_chunk: Callable[[pq.abc.PGresult], None] | None
@@ -180,25 +179,29 @@ class Session:
         pgconn = self.pgconn
         results: list[pq.abc.PGresult] = []
         ended = 0
+        unsent = pgconn.flush()
         while True:
             if ended == stream:
                 stream = None
                 self._read_in_chunks()
-            await self._until_result()
+            if pgconn.is_busy():
+                unsent = await self._until_result(unsent)
             result = pgconn.get_result()
             if result is None:
                 ended += 1
                 if ended > expected:
                     raise psycopg.OperationalError("the connection was lost")
-            elif result.status == pq.ExecStatus.PIPELINE_SYNC:
+                continue
+            status = result.status
+            if status == _SYNC:
                 return results
-            elif result.status in _PARTIAL:
+            if status in _PARTIAL:
                 if on_chunk is not None:
                     on_chunk(result)
-            else:
-                results.append(result)
-                if pgconn.status != pq.ConnStatus.OK:
-                    raise error_from_result(result)
+                continue
+            results.append(result)
+            if pgconn.status != pq.ConnStatus.OK:
+                raise error_from_result(result)
 
     def _read_in_chunks(self) -> None:
         if _STREAMS_IN_CHUNKS:
@@ -206,15 +209,15 @@ class Session:
         else:
             self.pgconn.set_single_row_mode()
 
-    async def _until_result(self) -> None:
-        """Wait until `get_result` will not block."""
+    async def _until_result(self, unsent: int) -> int:
+        """Wait until `get_result` will not block; sends on what is still `unsent`."""
         pgconn = self.pgconn
-        unsent = pgconn.flush()
         while pgconn.is_busy():
             await self._ready(write=unsent == 1)
             pgconn.consume_input()
             if unsent:
                 unsent = pgconn.flush()
+        return unsent
 
     async def _ready(self, *, write: bool) -> None:
         loop = asyncio.get_running_loop()
