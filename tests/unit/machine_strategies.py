@@ -38,22 +38,21 @@ RUNNABLE: st.SearchStrategy[Node] = st.recursive(_SQL | _PYTHON, _sequences, max
 
 POLICIES = st.builds(
     Policy,
-    max_attempts=st.integers(1, 5),
+    max_attempts=st.sampled_from([3, 1, 2, 4, 5]),
     max_backoff=st.sampled_from([0.5, 4.0, 16.0, 1e6]),
     base_delay=st.sampled_from([0.0, 0.25, 1.0, 3.0]),
 )
-LIMITS = st.builds(Limits, lost=st.integers(1, 4), faults=st.integers(0, 3))
+LIMITS = st.builds(Limits, lost=st.sampled_from([3, 1, 2, 4]), faults=st.sampled_from([2, 0, 1, 3]))
 
-TRANSIENT = st.sampled_from(
-    [{"type": "ValueError", "message": "no"}, {"type": "Error", "message": "", "sqlstate": "22012"}]
-)
-PERMANENT = st.sampled_from(
-    [
-        {"type": "StepError", "message": "never", "permanent": True},
-        {"type": "UndefinedTable", "message": "no such table", "sqlstate": "42P01"},
-    ]
-)
-ERRORS = TRANSIENT | TRANSIENT | PERMANENT
+PERMANENT = [
+    {"type": "StepError", "message": "never", "permanent": True},
+    {"type": "UndefinedTable", "message": "no such table", "sqlstate": "42P01"},
+]
+TRANSIENT = [
+    {"type": "ValueError", "message": "no"},
+    {"type": "DivisionByZero", "message": "", "sqlstate": "22012"},
+]
+ERRORS = st.sampled_from(TRANSIENT * 4 + PERMANENT)
 DELAYS = st.none() | st.sampled_from([0.0, 30.0, 86_400.0])
 
 OUTCOMES: st.SearchStrategy[Outcome] = (

@@ -6,6 +6,7 @@ What becomes of a single attempt is in `test_machine_attempts`, any order of eve
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -122,6 +123,13 @@ def test_a_sequence_completes_with_its_last_step_and_has_that_steps_value() -> N
         names={"b": (2, TWO), "both": (0, TWO)},
         attempts=[AttemptEnd(2, 1, "completed", "u", "e", NOW)],
     )
+
+
+def test_a_name_that_is_given_twice_is_that_of_the_node_that_completed_last() -> None:
+    graph = (sql("SELECT 1") >> sql("SELECT 2").named("x")).named("x")
+    run = claimed(after(pending(graph), Start()), 1)
+    run = claimed(after(run, Completed(1, "t", ONE)), 2, "u")
+    assert decide(run, Completed(2, "u", TWO), NOW).names == {"x": (0, TWO)}
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 1000])
@@ -296,3 +304,22 @@ def test_reviving_a_run_in_which_something_is_going_on_changes_nothing() -> None
     ready = after(pending(two_steps()), Start())
     for run in (ready, in_second_step()):
         assert decide(run, Revive(), NOW) == Decision(run.version, "running", NOW, refused=True)
+
+
+# Several events in one transition.
+
+
+def test_two_events_of_one_moment_are_one_transition() -> None:
+    run = claimed(after(pending(two_steps()), Start()), 1)
+    first = decide(run, Completed(1, "t", ONE), NOW)
+    both = decide(run, CancelRequested("enough"), NOW, after=first)
+    assert both == decide(run, Completed(1, "t", ONE, cancel="enough"), NOW)
+
+
+def test_a_refused_event_leaves_what_was_decided_before_it_as_it_was() -> None:
+    run = claimed(after(pending(two_steps()), Start()), 1)
+    first = decide(run, Completed(1, "t", ONE), NOW)
+    before = copy.deepcopy(first)
+    for event in [*reports("t"), Completed(1, "t", TWO), Start(), Revive()]:
+        assert decide(run, event, NOW, after=first).refused
+    assert first == before
