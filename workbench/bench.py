@@ -31,7 +31,8 @@ from workbench.news import News
 from workbench.run import Run
 from workbench.store import monitor, starting, tables
 from workbench.store.database import Database, conninfo, shown
-from workbench.store.migrate import SCHEMA_VERSION, migrate
+from workbench.store.mappings import Settings, Variables
+from workbench.store.migrate import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pandas
@@ -94,7 +95,7 @@ def connect(
     with _lock:
         bench = _benches.get(target)
         if bench is None or bench.closed:
-            bench = Bench(target, engine=engine, embedded=starting.is_embedded(dsn))
+            bench = Bench(target, engine=engine)
             _benches[target] = bench
     bench._say_what_waits()
     return bench
@@ -113,7 +114,8 @@ class Status:
     engine:
         Identity of the engine of this process; None when it has none running.
     listening:
-        Whether notifications reach it: without them it polls 4 times a second. None without an engine.
+        Whether notifications reach it: without them it polls 4 times a second. None without an
+        engine, and in its first moments.
     unfinished_runs, live_engines:
         Of this role, on this database.
     """
@@ -126,7 +128,11 @@ class Status:
     live_engines: int
 
     def __str__(self) -> str:
-        how = {True: "woken by LISTEN", False: "polling only, LISTEN does not work here", None: ""}
+        how = {
+            True: "woken by LISTEN",
+            False: "polling only, LISTEN does not work here",
+            None: "trying LISTEN",
+        }
         engine = f"engine {self.engine}, {how[self.listening]}" if self.engine else "no engine here"
         return (
             f"{self.database} (schema version {self.schema_version}): {engine}; "
@@ -137,9 +143,7 @@ class Status:
 class Bench:
     """Starts runs and looks at them. `with connect() as bench:` closes it at the end."""
 
-    def __init__(self, dsn: str, *, engine: bool = True, embedded: bool = False) -> None:
-        if embedded:
-            migrate(dsn)
+    def __init__(self, dsn: str, *, engine: bool = True) -> None:
         self._database = Database(dsn)
         self._views = Database(dsn)  # connects when a live view is shown
         self._may_work = engine
@@ -287,12 +291,12 @@ class Bench:
         """Where this bench works and how: database, engine, notifications, what waits."""
         with self._database.connection() as conn:
             runs, engines = monitor.unfinished(conn)
-        engine = self._engine
+        engine = self._engine if self._engine is not None and self._engine.alive else None
         return Status(
             database=shown(self._database.dsn),
             schema_version=SCHEMA_VERSION,
-            engine=engine.id if engine is not None and engine.alive else None,
-            listening=engine.listening if engine is not None else None,
+            engine=None if engine is None else engine.id,
+            listening=None if engine is None else engine.listening,
             unfinished_runs=runs,
             live_engines=engines,
         )
@@ -364,6 +368,18 @@ class Bench:
         """
         self._check_open()
         return self._views
+
+    # What runs see, and what engines go by.
+
+    @property
+    def vars(self) -> Variables:
+        """The caller's variables, as a mapping: `bench.vars["region"] = "eu"`."""
+        return Variables(self._database)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of this database, as a mapping: `bench.settings["heartbeat_limit"]`."""
+        return Settings(self._database)
 
     # The database as a database.
 

@@ -19,9 +19,7 @@ from workbench.cli._target import add_dsn, target
 from workbench.cli._types import Parsers
 from workbench.engine.worker import Engine
 from workbench.errors import UsageError
-from workbench.store import starting
 from workbench.store.database import Database, shown
-from workbench.store.migrate import migrate
 
 log = logging.getLogger("workbench")
 
@@ -61,8 +59,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.ceiling is not None and arguments.ceiling < 1:
         raise UsageError(f"--ceiling must be at least 1, not {arguments.ceiling}")
     dsn = target(arguments)
-    if starting.is_embedded(arguments.dsn):
-        migrate(dsn)
     with Database(dsn).connection():
         pass  # refuses what cannot be used, in words, before an engine tries
     engine = Engine(dsn, ceiling=arguments.ceiling)

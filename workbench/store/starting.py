@@ -15,8 +15,13 @@ import psycopg
 from workbench.errors import GraphError, UsageError
 from workbench.store import embedded
 from workbench.store.database import conninfo
+from workbench.store.migrate import migrate
 
-__all__ = ["Start", "is_embedded", "start", "target"]
+__all__ = ["EMBEDDED_CEILINGS", "Start", "start", "target"]
+
+#: What runs at once on the embedded database, whose user is its administrator; a server starts with
+#: 2 of each, since it serves others too.
+EMBEDDED_CEILINGS = {"max_activity_concurrency": "32", "max_http_concurrency": "8"}
 
 _CALL = "SELECT df._start(%s, %s, %s, 'caller', %s, %s, %s, %s, %s, %s, %s)"
 
@@ -37,16 +42,19 @@ class Start:
     variables: str
 
 
-def is_embedded(dsn: str | None) -> bool:
-    """Whether `connect(dsn)` means the embedded server."""
-    return dsn is None and not os.environ.get("WORKBENCH_DSN")
-
-
 def target(home: str | Path | None) -> str:
-    """The database that `connect` means without a DSN."""
+    """The database that `connect` means without a DSN; the embedded one is made ready for use."""
     if home is None and (named := os.environ.get("WORKBENCH_DSN")):
         return conninfo(named)
-    return embedded.ensure(None if home is None else Path(home))
+    dsn = embedded.ensure(None if home is None else Path(home))
+    migrate(dsn)
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        for name, value in EMBEDDED_CEILINGS.items():
+            conn.execute(
+                "INSERT INTO df.settings VALUES (%s, %s) ON CONFLICT (name) DO NOTHING",
+                (name, value),
+            )
+    return dsn
 
 
 def start(conn: psycopg.Connection[Any], call: Start) -> str:
