@@ -41,17 +41,17 @@ RECORDERS = 2
 
 #: Sessions of the engine's own speak one dialect, whatever the role's settings are: from the first
 #: statement on, and set again because a session pooler may ignore options.
-OWN_SETTINGS = {
+_OWN_SETTINGS = {
     "DateStyle": "ISO",
     "TimeZone": "UTC",
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "60s",
 }
-OWN_OPTIONS = " ".join(f"-c {name}={value}" for name, value in OWN_SETTINGS.items())
+_OWN_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _OWN_SETTINGS.items())
 _SET = Statement(
     "SELECT {}".format(
-        ", ".join(f"set_config('{name}', '{value}', false)" for name, value in OWN_SETTINGS.items())
+        ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _OWN_SETTINGS.items())
     ).encode()
 )
 
@@ -89,9 +89,9 @@ class Life:
         return "" if self._core is None else self._core.identity
 
     @property
-    def listening(self) -> bool:
-        """Whether the last probe of LISTEN was heard."""
-        return self._core is not None and self._listener.working
+    def listening(self) -> bool | None:
+        """Whether the last probe of LISTEN was heard; None before the first."""
+        return None if self._core is None else self._listener.working
 
     def stop(self) -> None:
         """Begin the orderly end."""
@@ -270,7 +270,7 @@ class Life:
     async def _own_session(self, purpose: str) -> Session:
         try:
             session = await Session.connect(
-                self._dsn, application_name=f"workbench engine {purpose}", options=OWN_OPTIONS
+                self._dsn, application_name=f"workbench engine {purpose}", options=_OWN_OPTIONS
             )
         except psycopg.OperationalError as refused:
             if explained := explain_refusal(refused):

@@ -86,8 +86,10 @@ class Engine:
         self._watchers.append(callback)
 
     @property
-    def listening(self) -> bool:
-        """Whether notifications of other processes arrive; without them the engine only polls."""
+    def listening(self) -> bool | None:
+        """Whether notifications of other processes arrive; without them the engine only polls. None
+        before that is known.
+        """
         return self._life.listening
 
     @property

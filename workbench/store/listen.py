@@ -14,6 +14,8 @@ from collections.abc import Callable
 import psycopg
 from psycopg import sql
 
+from workbench.store.wire import KEEPALIVE
+
 __all__ = ["Listener"]
 
 log = logging.getLogger("workbench")
@@ -26,14 +28,14 @@ RETRY = (1.0, 5.0, 30.0)  # seconds until the next try after one that failed; th
 class Listener:
     """Listens to the channel of this role, on a session that is never in a transaction.
 
-    `working` says whether the last probe was heard. `on_news` is called for every notification, and
-    once after each LISTEN, since something may have been missed before it.
+    `working` says whether the last probe was heard, None before the first. `on_news` is called for
+    every notification, and once after each LISTEN, since something may have been missed before it.
     """
 
     def __init__(self, dsn: str, on_news: Callable[[], None]) -> None:
         self._dsn = dsn
         self._on_news = on_news
-        self.working = False
+        self.working: bool | None = None
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -43,14 +45,15 @@ class Listener:
                 await self._listen()
             except (psycopg.Error, OSError, TimeoutError) as failed:
                 tries = 0 if self.working else tries + 1
-                self.working = False
                 if tries <= 1:
                     log.info("no notifications (%s): polling only", str(failed).strip())
+            finally:
+                self.working = False
             await asyncio.sleep(RETRY[min(tries, len(RETRY) - 1)])
 
     async def _listen(self) -> None:
         connection = await psycopg.AsyncConnection.connect(
-            self._dsn, autocommit=True, application_name="workbench engine listen"
+            self._dsn, autocommit=True, application_name="workbench engine listen", **KEEPALIVE
         )
         try:
             cursor = await connection.execute("SELECT df._channel(df._me())")
