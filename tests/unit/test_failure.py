@@ -293,3 +293,36 @@ def test_a_record_is_accepted_by_the_database(admin: psycopg.Connection) -> None
         text = json.dumps(described, ensure_ascii=ascii_only)
         row = admin.execute("SELECT %s::jsonb", [text]).fetchone()
         assert row == (described,)
+
+
+class Wrapped(Exception):
+    """As SQLAlchemy wraps what its driver raised."""
+
+    def __init__(self, orig: Exception) -> None:
+        super().__init__("wrapped")
+        self.orig = orig
+
+
+def test_a_wrapped_database_error_keeps_its_sqlstate() -> None:
+    described = describe(Wrapped(psycopg.errors.UniqueViolation("twice")), trace=False)
+    assert described["sqlstate"] == "23505"
+
+
+def test_an_error_raised_from_a_database_error_has_its_sqlstate() -> None:
+    try:
+        try:
+            raise psycopg.errors.CheckViolation("no")
+        except psycopg.Error as cause:
+            raise ValueError("bad row") from cause
+    except ValueError as error:
+        assert describe(error, trace=False)["sqlstate"] == "23514"
+
+
+def test_a_hidden_context_stays_hidden() -> None:
+    try:
+        try:
+            raise KeyError("inner")
+        except KeyError:
+            raise ValueError("outer") from None
+    except ValueError as error:
+        assert "causes" not in describe(error, trace=False)

@@ -7,8 +7,8 @@ Plans are shared by all runs of equal graphs. Nothing here decides or talks to t
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from workbench.engine.model import NodeState, Plan, Run
@@ -17,7 +17,27 @@ from workbench.store.verbs import LockedRow, RunRow
 
 __all__ = ["Copies", "unreadable"]
 
-_plan = lru_cache(maxsize=512)(Plan.parse)
+#: Nodes of the plans that are kept for the next run of the same graph: about 20 MB.
+KEPT_NODES = 50_000
+
+
+class _Plans:
+    """Plans of the graphs used last, by their JSON."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._nodes = 0
+
+    def of(self, graph: str) -> Plan:
+        plan = self._plans.get(graph)
+        if plan is not None:
+            self._plans.move_to_end(graph)
+            return plan
+        plan = self._plans[graph] = Plan.parse(graph)
+        self._nodes += len(plan)
+        while self._nodes > KEPT_NODES and len(self._plans) > 1:
+            self._nodes -= len(self._plans.popitem(last=False)[1])
+        return plan
 
 
 class Copies:
@@ -27,6 +47,7 @@ class Copies:
 
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}
+        self._plans = _Plans()
 
     def __contains__(self, run: str) -> bool:
         return run in self._runs
@@ -53,7 +74,7 @@ class Copies:
         """Make a copy of a whole run, in place of an older one."""
         run = Run(
             row.id,
-            _plan(row.graph),
+            self._plans.of(row.graph),
             Policy(row.max_attempts, row.max_backoff, row.on_failure),
             row.status,
             row.version,

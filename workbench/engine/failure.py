@@ -54,8 +54,27 @@ def describe(error: BaseException, *, trace: bool = True) -> dict[str, Any]:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """Never asked for its truth: an exception's class may define that too."""
-    return error.__context__ if error.__cause__ is None else error.__cause__
+    """What a traceback would show as such. Never asked for its truth: a class may define that too."""
+    if error.__cause__ is None and not error.__suppress_context__:
+        return error.__context__
+    return error.__cause__
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    """Of a database error, also when a library has wrapped it (SQLAlchemy's `orig`) or raised from it."""
+    for owner, name in (
+        (None, "sqlstate"),
+        ("orig", "sqlstate"),
+        ("orig", "pgcode"),
+        ("__cause__", "sqlstate"),
+    ):
+        try:
+            state = getattr(error if owner is None else getattr(error, owner), name)
+        except BaseException:  # an exception's attributes may do anything
+            continue
+        if isinstance(state, str) and len(state) == 5:
+            return state
+    return None
 
 
 def _fields(error: BaseException) -> dict[str, Any]:
@@ -65,10 +84,12 @@ def _fields(error: BaseException) -> dict[str, Any]:
     }
     if isinstance(error, StepError | ValueRefused):
         fields["permanent"] = True
+    sqlstate = _sqlstate(error)
+    if sqlstate is not None or isinstance(error, psycopg.Error):
+        fields["sqlstate"] = sqlstate
     if isinstance(error, psycopg.Error):
         diagnostics = error.diag
         fields["message"] = clean(diagnostics.message_primary or fields["message"])
-        fields["sqlstate"] = error.sqlstate
         for name, value in (
             ("detail", diagnostics.message_detail),
             ("hint", diagnostics.message_hint),

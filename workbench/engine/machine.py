@@ -99,7 +99,7 @@ def decide(
         case Faulted():
             turn.attempt_faulted(event, limits.faults)
         case Released():
-            turn.back_to_ready(event.node, now)
+            turn.back_to_ready(event.node, now, turn.state(event.node).error)
         case CancelRequested(reason):
             turn.end_run("cancelled", {"type": "Cancelled", "message": reason})
         case Revive():
