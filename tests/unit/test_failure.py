@@ -308,21 +308,17 @@ def test_a_wrapped_database_error_keeps_its_sqlstate() -> None:
     assert described["sqlstate"] == "23505"
 
 
+def raised(error: Exception, cause: BaseException | None, context: Exception) -> Exception:
+    """As `raise error from cause` does while `context` is being handled."""
+    error.__context__, error.__cause__ = context, cause
+    return error
+
+
 def test_an_error_raised_from_a_database_error_has_its_sqlstate() -> None:
-    try:
-        try:
-            raise psycopg.errors.CheckViolation("no")
-        except psycopg.Error as cause:
-            raise ValueError("bad row") from cause
-    except ValueError as error:
-        assert describe(error, trace=False)["sqlstate"] == "23514"
+    cause = psycopg.errors.CheckViolation("no")
+    assert describe(raised(ValueError("bad row"), cause, cause), trace=False)["sqlstate"] == "23514"
 
 
 def test_a_hidden_context_stays_hidden() -> None:
-    try:
-        try:
-            raise KeyError("inner")
-        except KeyError:
-            raise ValueError("outer") from None
-    except ValueError as error:
-        assert "causes" not in describe(error, trace=False)
+    hidden = raised(ValueError("outer"), None, KeyError("inner"))  # raise … from None
+    assert "causes" not in describe(hidden, trace=False)
