@@ -308,7 +308,7 @@ def test_a_wrapped_database_error_keeps_its_sqlstate() -> None:
     assert described["sqlstate"] == "23505"
 
 
-def raised(error: Exception, cause: BaseException | None, context: Exception) -> Exception:
+def chained(error: Exception, cause: BaseException | None, context: Exception) -> Exception:
     """As `raise error from cause` does while `context` is being handled."""
     error.__context__, error.__cause__ = context, cause
     return error
@@ -316,9 +316,11 @@ def raised(error: Exception, cause: BaseException | None, context: Exception) ->
 
 def test_an_error_raised_from_a_database_error_has_its_sqlstate() -> None:
     cause = psycopg.errors.CheckViolation("no")
-    assert describe(raised(ValueError("bad row"), cause, cause), trace=False)["sqlstate"] == "23514"
+    assert (
+        describe(chained(ValueError("bad row"), cause, cause), trace=False)["sqlstate"] == "23514"
+    )
 
 
 def test_a_hidden_context_stays_hidden() -> None:
-    hidden = raised(ValueError("outer"), None, KeyError("inner"))  # raise … from None
+    hidden = chained(ValueError("outer"), None, KeyError("inner"))  # raise … from None
     assert "causes" not in describe(hidden, trace=False)
