@@ -68,6 +68,7 @@ def _with_checkpoints(site: Site, steps: int) -> Script:
     taken: list[Claim] = []
     core.execute = lambda run, claim: taken.append(claim)
     opening = core.settle(run, Start(), datetime.now(UTC), 1)
+    assert opening is not None
     _play(site.conn, [[_checkpoint(core, opening)]])
     core.committed(opening)
     script: list[Step] = []
@@ -75,7 +76,8 @@ def _with_checkpoints(site: Site, steps: int) -> Script:
         claim = taken.pop()
         event = Completed(claim.node, claim.token, _VALUE)
         settled = core.settle(run, event, datetime.now(UTC), 1)
-        settled.ended = claim
+        assert settled is not None
+        settled.ended.append(claim)
         lock = Call.of(verbs.lock_one(run.id, run.version))
         script.append([Call(INSERT.encode()), lock, _checkpoint(core, settled)])
         core.committed(settled)
@@ -83,7 +85,8 @@ def _with_checkpoints(site: Site, steps: int) -> Script:
 
 
 def _checkpoint(core: Core, settled: Settled) -> Call:
-    return Call.of(documents.statement(core.identity, [(settled.run.id, settled.decision)]))
+    decision = settled.decision
+    return Call.of(documents.statement(core.identity, decision.at, [(settled.run.id, decision)]))
 
 
 def _play(conn: psycopg.Connection, script: Script) -> None:
