@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 
 import psycopg
 from psycopg import pq
@@ -86,7 +87,7 @@ class SqlLeaves:
     async def execute(self, run: Run, claim: Claim, sql: str) -> None:
         """Run the statement to its end; the claim has been dealt with when this returns."""
         try:
-            refuse(sql)
+            _refuse(sql)
             session = await self._pool.take()
         except StepError as refused:
             self._report(claim, refused)
@@ -263,6 +264,21 @@ class SqlLeaves:
     def _report(self, claim: Claim, failed: Exception) -> None:
         error = describe(failed, trace=not isinstance(failed, psycopg.Error | StepError))
         self._core.workload.report(claim, Failed(claim.node, claim.token, error))
+
+
+def _refuse(sql: str) -> None:
+    """Refuse what cannot be a step; most statements are executed again and again."""
+    if refusal := _refusal(sql):
+        raise StepError(refusal)
+
+
+@lru_cache(maxsize=512)
+def _refusal(sql: str) -> str | None:
+    try:
+        refuse(sql)
+    except StepError as refused:
+        return str(refused)
+    return None
 
 
 def _oversize() -> StepError:
