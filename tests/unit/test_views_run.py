@@ -161,6 +161,13 @@ def test_a_step_between_attempts_is_retrying() -> None:
     assert "try again" in text
 
 
+def test_a_run_whose_only_live_leaf_is_retrying_is_retrying() -> None:
+    resting = replace(CLEAN, status="ready", attempt=1)
+    nodes = sequence(replace(ORDERS, status="completed"), resting)
+    nodes[0] = replace(nodes[0], status="running")
+    assert of_run(run(), nodes) == "retrying"
+
+
 def test_attempts_tell_their_delay_and_its_source() -> None:
     attempts = [
         attempt(0, 1, "failed", delay=2.0, delay_source="backoff", error={"message": "boom"}),

@@ -174,7 +174,7 @@ def _header(data: RunData, status: str) -> Safe:
     run = data.run
     line = tag(
         "div",
-        tag("span", badge(status, class_="wb-pill"), role="status"),
+        tag("span", badge(status, class_="wb-pill"), class_="wb-now", role="status"),
         tag("span", run.label, class_="wb-label") if run.label else None,
         tag("code", run.run_id, class_="wb-id"),
         _running_time(run),

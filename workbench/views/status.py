@@ -101,10 +101,12 @@ def of_node(node: NodeRow) -> str:
 
 
 def of_run(run: RunRow, nodes: Iterable[NodeRow]) -> str:
-    """Tell which status a run shows: of a running one, what most describes its live nodes."""
+    """Tell which status a run shows: of a running one, what most describes its live leaves."""
     if run.status != "running":
         return run.status
-    live = {of_node(node) for node in nodes}
+    nodes = list(nodes)
+    above = {node.parent_id for node in nodes}  # they run as long as anything below does
+    live = {of_node(node) for node in nodes if node.node_id not in above}
     return next((word for word in ("running", "retrying", "waiting") if word in live), "running")
 
 
