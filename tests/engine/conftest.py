@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -42,6 +43,8 @@ def start_engine(dsn: str) -> Iterator[StartEngine]:
     yield start
     for engine in engines:
         engine.stop()
+    engines.clear()
+    gc.collect()  # a session left open is warned of here, and not in some later test
 
 
 @pytest.fixture

@@ -122,8 +122,10 @@ class Life:
         try:
             while not self._stop.is_set():
                 await self._connected(core)
-        finally:
+        finally:  # also when the database was away at the end
             self._handlers.close()
+            await self._leaves.close()
+            await self._sql.close()
 
     async def _configured_ceiling(self) -> int:
         session = await self._own_session("setup")
