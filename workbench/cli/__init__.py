@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
-    except (WorkbenchError, psycopg.Error) as error:
+    except (WorkbenchError, psycopg.Error, TimeoutError) as error:
         print(f"workbench: {str(error).strip()}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

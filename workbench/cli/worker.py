@@ -7,12 +7,14 @@ Any number of workers and kernels may share a database. Claims go back when it e
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import logging
 import os
 import signal
 import sys
 import threading
+import traceback
 from types import FrameType
 
 from workbench.cli._target import add_dsn, target
@@ -59,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.ceiling is not None and arguments.ceiling < 1:
         raise UsageError(f"--ceiling must be at least 1, not {arguments.ceiling}")
     dsn = target(arguments)
-    with Database(dsn).connection():
+    with contextlib.closing(Database(dsn)) as database, database.connection():
         pass  # refuses what cannot be used, in words, before an engine tries
     engine = Engine(dsn, ceiling=arguments.ceiling)
     stopped = threading.Event()
@@ -77,7 +79,16 @@ def _run(arguments: argparse.Namespace) -> int:
         log.error("the engine has ended by itself; see above")
         return 1
     engine.stop()
+    _abandon_handlers()
     return 0
+
+
+def _abandon_handlers() -> None:
+    """End the process here when a handler goes on: at its ordinary end Python waits for threads."""
+    if any(thread.name.startswith("workbench-handler") for thread in threading.enumerate()):
+        log.warning("a handler did not end and is abandoned: its step starts again elsewhere")
+        logging.shutdown()
+        os._exit(0)
 
 
 def _import(modules: list[str]) -> None:
@@ -92,3 +103,12 @@ def _import(modules: list[str]) -> None:
                 f"--import {module}: no module {missing.name!r}. Call the worker in the directory that has it, "
                 "or set PYTHONPATH."
             ) from None
+        except Exception as error:
+            raise UsageError(f"--import {module}: {_in_one_line(error)}") from error
+
+
+def _in_one_line(error: Exception) -> str:
+    """What was raised, and where."""
+    message = (str(error).splitlines() or [""])[0]
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {message} ({place.filename}, line {place.lineno})"

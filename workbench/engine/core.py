@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from workbench.engine.copies import Copies
 from workbench.engine.machine import Limits, decide
-from workbench.engine.model import TERMINAL, Decision, Event, Run
+from workbench.engine.model import TERMINAL, Decision, Error, Event, Run
 from workbench.engine.workload import Claim, Workload
 from workbench.graph.substitute import Column, Named
 from workbench.graph.values import decode
@@ -131,8 +131,9 @@ class Core:
         """Those that were reported, and those that the decision cancelled."""
         for attempt in settled.decision.attempts:
             if log.isEnabledFor(logging.INFO):
-                number, outcome = attempt.attempt, attempt.outcome
-                log.info("run %s #%s attempt %s %s", settled.run.id, attempt.node, number, outcome)
+                number, outcome, why = attempt.attempt, attempt.outcome, _reason(attempt.error)
+                place = settled.run.id, attempt.node
+                log.info("run %s #%s attempt %s %s%s", *place, number, outcome, why)
             if attempt.outcome == "cancelled" and attempt.token in self.workload:
                 self.workload.get(attempt.token).interrupt()
         self.workload.remove(*settled.ended)
@@ -146,6 +147,15 @@ class Core:
         """Keep no copy of a run in which nothing executes here."""
         if not self.workload.busy_with(run):
             self.copies.drop(run)
+
+
+def _reason(error: Error | None) -> str:
+    """A failed attempt's error in one line of the log."""
+    if error is None:
+        return ""
+    state = f" [{error['sqlstate']}]" if error.get("sqlstate") else ""
+    message = (str(error.get("message") or "").splitlines() or [""])[0]
+    return f": {error.get('type')}{state}: {message:.200}"
 
 
 def named(json: str, columns: Iterable[tuple[str, str]] | None) -> Named:

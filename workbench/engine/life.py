@@ -51,7 +51,9 @@ _OWN_SETTINGS = {
 _OWN_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _OWN_SETTINGS.items())
 _SET = Statement(
     "SELECT {}".format(
-        ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _OWN_SETTINGS.items())
+        ", ".join(
+            f"set_config('{name}', '{value}', false)" for name, value in _OWN_SETTINGS.items()
+        )
     ).encode()
 )
 
@@ -97,6 +99,7 @@ class Life:
         """Begin the orderly end."""
         self._stop.set()
         self._work.set()
+        self._call.set()
 
     def look_now(self) -> None:
         """Look for runs to start and leaves to claim at once."""
@@ -168,30 +171,29 @@ class Life:
             await asyncio.wait_for(self._stop.wait(), delay)
 
     async def _until_lost(self, control: Session, recorders: list[Session]) -> None:
-        recording = [asyncio.create_task(self._keep_recording(session)) for session in recorders]
+        orderly = [asyncio.create_task(self._keep_recording(session)) for session in recorders]
+        orderly.append(asyncio.create_task(self._keep_looking(control)))
         others = [
-            asyncio.create_task(self._keep_looking(control)),
             asyncio.create_task(self._keep_polling()),
             asyncio.create_task(self._listener.run()),
+            asyncio.create_task(self._stop.wait()),
         ]
-        stop = asyncio.create_task(self._stop.wait())
         try:
-            done, _ = await asyncio.wait(
-                [*recording, *others, stop], return_when=asyncio.FIRST_COMPLETED
-            )
+            done, _ = await asyncio.wait([*orderly, *others], return_when=asyncio.FIRST_COMPLETED)
             if self._stop.is_set():
-                done, _ = await asyncio.wait(recording, timeout=GRACE)  # to the end of their rounds
+                # To the end of what they have begun: a session left in the middle is of no use.
+                done, _ = await asyncio.wait(orderly, timeout=GRACE)
             for ended in done:
                 ended.result()
         finally:
-            for task in (*recording, *others, stop):
+            for task in (*orderly, *others):
                 task.cancel()
-            await asyncio.gather(*recording, *others, stop, return_exceptions=True)
+            await asyncio.gather(*orderly, *others, return_exceptions=True)
         if self._stop.is_set():
             await self._end(control, recorders[0])
 
     async def _keep_looking(self, control: Session) -> None:
-        while True:
+        while not self._stop.is_set():
             await self._liveness.look(control)
             if await self._leaves.find_handlers(control):
                 self.look_now()

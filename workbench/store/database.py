@@ -8,6 +8,7 @@ Which database a DSN means is decided here too, and passwords are kept out of si
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,8 +38,10 @@ def conninfo(dsn: str) -> str:
     try:
         return make_conninfo(dsn)
     except psycopg.ProgrammingError as wrong:
+        # The rest of libpq's text quotes the DSN, and perhaps its password.
+        unknown = re.match(r'invalid (connection option|URI query parameter:) "\w+"', str(wrong))
         raise UsageError(
-            f"cannot read the DSN: {str(wrong).strip()}. Pass a URL like "
+            f"cannot read the DSN{f': {unknown[0]}' if unknown else ''}. Pass a URL like "
             "postgresql://user@host:5432/name, or 'host=… dbname=…'."
         ) from None
 

@@ -202,7 +202,8 @@ def check(conn: psycopg.Connection) -> None:
     if version is None:
         raise SchemaError(
             f"database {conn.info.dbname!r} has no workbench schema: nothing can be started or looked at here. "
-            "Make it with wb.migrate(dsn), as a role that may create schemas in this database."
+            "Make it with wb.migrate(dsn) or `workbench migrate --dsn …`, as a role that may create schemas in "
+            "this database."
         )
     _refuse_newer(version)
     if version < SCHEMA_VERSION:
