@@ -98,16 +98,25 @@ class Database:
             except psycopg.OperationalError:
                 self._connection.close()
         if self._connection is None or self._connection.closed:
-            self._connection = psycopg.connect(
-                self.dsn,
-                autocommit=True,
-                prepare_threshold=None,  # looking works through a transaction pooler
-                application_name=f"workbench {os.getpid()}",
-                connect_timeout=30,
-            )
-            _speak_iso(self._connection)
-            check(self._connection)
+            self._connection = self._checked()
         return self._connection
+
+    def _checked(self) -> psycopg.Connection[Any]:
+        """A new connection to a database that can be used."""
+        connection = psycopg.connect(
+            self.dsn,
+            autocommit=True,
+            prepare_threshold=None,  # looking works through a transaction pooler
+            application_name=f"workbench {os.getpid()}",
+            connect_timeout=30,
+        )
+        try:
+            _speak_iso(connection)
+            check(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def close(self) -> None:
         with self._lock:

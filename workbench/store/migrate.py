@@ -41,6 +41,17 @@ END $$
 """
 
 
+#: One row for a schema `df` that nothing is in, nobody has commented on and no extension has made.
+_EMPTY_SCHEMA = """
+SELECT pg_has_role(n.nspowner, 'USAGE'), quote_ident(pg_get_userbyid(n.nspowner)), quote_ident(current_user)
+FROM pg_namespace n
+WHERE n.nspname = 'df' AND obj_description(n.oid, 'pg_namespace') IS NULL
+  AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid
+                  AND d.classid <> 'pg_default_acl'::regclass)
+  AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_namespace'::regclass AND d.objid = n.oid)
+"""
+
+
 @dataclass(frozen=True)
 class Migration:
     """One numbered file: `0001_core.sql` is version 1, named `core`."""
@@ -106,7 +117,7 @@ def migrate(dsn: str) -> int:
 
 
 def _log_notice(notice: psycopg.errors.Diagnostic) -> None:
-    hint = f" {notice.message_hint}" if notice.message_hint else ""
+    hint = f". {notice.message_hint}" if notice.message_hint else ""
     log.warning("%s%s", notice.message_primary, hint)
 
 
@@ -163,13 +174,20 @@ def _install_functions(conn: psycopg.Connection) -> None:
 def _prepared_schema(conn: psycopg.Connection) -> bool:
     """Whether an administrator made an empty schema `df` for this role, as `_missing_rights` asks
     for.
+
+    SchemaError when it is empty and belongs to a role that this one is not.
     """
-    row = conn.execute(
-        "SELECT 1 FROM pg_namespace n WHERE n.nspname = 'df' AND pg_has_role(n.nspowner, 'USAGE')"
-        " AND NOT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = n.oid)"
-        " AND NOT EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = n.oid)"
-    ).fetchone()
-    return row is not None
+    row = conn.execute(_EMPTY_SCHEMA).fetchone()
+    if row is None:
+        return False
+    owned, owner, role = row
+    if not owned:
+        raise SchemaError(
+            f"the empty schema df of database {conn.info.dbname!r} belongs to {owner}, and nothing was changed. "
+            f"If it is meant for the workbench, an administrator has to run, connected to that database:\n\n"
+            f"    ALTER SCHEMA df OWNER TO {role};\n\nThen migrate again."
+        )
+    return True
 
 
 def _missing_rights(
