@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from benchmarks import chain, idle, million, waiting
+from benchmarks import chain, idle, latency, million, starts, waiting, workers
 from benchmarks.figures import Figure
 from benchmarks.site import Server
 from benchmarks.sizes import Sizes
@@ -20,6 +20,9 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "sql": waiting.sql_benchmark,
         "python": waiting.python_benchmark,
         "idle": idle.benchmark,
+        "latency": latency.benchmark,
+        "starts": starts.benchmark,
+        "workers": workers.benchmark,
         "million": million.benchmark,
     }
 )

@@ -30,6 +30,7 @@ CEILINGS = {"max_activity_concurrency": "32", "max_http_concurrency": "8"}
 _LOOK = 0.005  # seconds between looks at whether all runs have ended
 _PATIENCE = 300.0  # seconds until a batch counts as stuck
 _LIVE = "SELECT EXISTS (SELECT FROM df.instances WHERE status IN ('pending', 'running'))"
+_PENDING = "SELECT count(*) FROM df.instances WHERE status = 'pending'"
 
 
 class Site:
@@ -80,14 +81,25 @@ class Site:
         with _expecting(effects.noted, count):
             yield
 
+    @contextmanager
+    def expecting_starts(self, count: int) -> Iterator[None]:
+        """The same for runs that are started and left to wait."""
+        with _expecting(self._waiting, count, "waiting runs"):
+            yield
+
+    def _waiting(self) -> int:
+        row = self.conn.execute(_PENDING).fetchone()
+        assert row is not None
+        return int(row[0])
+
 
 @contextmanager
-def _expecting(counted: Callable[[], int], count: int) -> Iterator[None]:
+def _expecting(counted: Callable[[], int], count: int, what: str = "effects") -> Iterator[None]:
     before = counted()
     yield
     if (found := counted() - before) != count:
         raise RuntimeError(
-            f"{found} effects instead of {count}: the measurement is void. "
+            f"{found} {what} instead of {count}: the measurement is void. "
             "See the log on stderr for steps that failed."
         )
 

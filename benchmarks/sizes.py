@@ -25,6 +25,10 @@ class Sizes:
         One-step runs that wait for the engine.
     starts:
         Runs started one after another on an idle engine.
+    distant_starts:
+        The same by another connection; an engine that only polls takes its time for each.
+    bare_starts:
+        Starts that nobody executes.
     finished_nodes:
         Rows of `df.nodes` that count as many.
     repetitions:
@@ -39,6 +43,8 @@ class Sizes:
     sql_runs: int = 1_000
     python_runs: int = 2_000
     starts: int = 200
+    distant_starts: int = 100
+    bare_starts: int = 1_000
     finished_nodes: int = 1_000_000
     repetitions: int = 3
 
@@ -53,6 +59,8 @@ QUICK = Sizes(
     sql_runs=10,
     python_runs=20,
     starts=5,
+    distant_starts=5,
+    bare_starts=20,
     finished_nodes=1_000,
     repetitions=1,
 )

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
+from benchmarks import marks
 from benchmarks.__main__ import main
 from benchmarks.figures import Aspect, Raw, at_least, at_most
 from benchmarks.registry import BENCHMARKS
 
 
 def test_the_registry_lists_every_benchmark() -> None:
-    assert list(BENCHMARKS) == ["chain", "sql", "python", "idle", "million"]
+    assert list(BENCHMARKS) == [
+        "chain",
+        "sql",
+        "python",
+        "idle",
+        "latency",
+        "starts",
+        "workers",
+        "million",
+    ]
 
 
 def test_a_rate_is_told_per_commit_and_a_delay_in_commit_times() -> None:
@@ -38,9 +50,10 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["chains"])
-    assert "no benchmark 'chains'; there are chain, sql, python, idle, million" in (
-        capsys.readouterr().err
-    )
+    assert (
+        "no benchmark 'chains'; "
+        "there are chain, sql, python, idle, latency, starts, workers, million"
+    ) in capsys.readouterr().err
 
 
 def test_a_quick_benchmark_prints_a_table_and_writes_json(
@@ -59,3 +72,60 @@ def test_a_quick_benchmark_prints_a_table_and_writes_json(
     assert figure["value"] > 0
     assert len(figure["raw"]["samples"]) == 3
     assert "1,000 one-step SQL runs waiting" in capsys.readouterr().out
+
+
+def test_starts_and_their_latency_are_references_without_a_target(tmp_path: Path) -> None:
+    starts, latency = measured(tmp_path, "starts", "latency")
+    assert (starts["error"], latency["error"]) == (None, None)
+    assert [figure["title"] for figure in starts["figures"]] == [
+        "df.start, a commit each",
+        "df.start, 1,000 in one transaction",
+        "bench.start, engine held",
+    ]
+    assert [figure["title"] for figure in latency["figures"]] == [
+        "start by another connection to finished, woken by NOTIFY, p50",
+        "start by another connection to finished, woken by NOTIFY, p99",
+        "start by another connection to finished, polling only, p50",
+        "start by another connection to finished, polling only, p99",
+    ]
+    figures = starts["figures"] + latency["figures"]
+    assert {figure["verdict"] for figure in figures} == {"reference"}
+
+
+def test_more_workers_are_told_per_commit_and_against_one(tmp_path: Path) -> None:
+    (workers,) = measured(tmp_path, "workers")
+    assert workers["error"] is None
+    titles = [
+        "1,000 one-step SQL runs waiting, 1 worker",
+        "1,000 one-step SQL runs waiting, 2 workers",
+        "1,000 one-step SQL runs waiting, 3 workers",
+        "1,000 one-step SQL runs waiting, 2 workers against one",
+        "1,000 one-step SQL runs waiting, 3 workers against one",
+    ]
+    titles += [title.replace("1,000", "2,000").replace("SQL", "Python") for title in titles]
+    assert [figure["title"] for figure in workers["figures"]] == titles
+    assert all(" cores" in figure["detail"] for figure in workers["figures"])
+
+
+def test_an_effect_that_happened_twice_voids_the_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_twice(conn: psycopg.Connection) -> list[str]:
+        runs = counted(conn)
+        return [*runs[1:], runs[-1]]
+
+    counted = marks.in_table
+    monkeypatch.setattr(marks, "in_table", one_twice)
+    (workers,) = measured(tmp_path, "workers", status=1)
+    assert workers["figures"] == []
+    assert workers["error"].startswith(
+        "RuntimeError: 14 effects, in 13 of 14 runs, instead of one in each: "
+    )
+
+
+def measured(directory: Path, *names: str, status: int = 0) -> list[dict[str, Any]]:
+    """What a quick invocation wrote about each benchmark."""
+    path = directory / "quick.json"
+    assert main([*names, "--quick", "--json", str(path)]) == status
+    benchmarks: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["benchmarks"]
+    return benchmarks
