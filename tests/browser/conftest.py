@@ -27,6 +27,7 @@ _ARGUMENTS = [
     *("--disable-background-networking", "--disable-component-update"),
 ]
 _WINDOW = {"width": 1180, "height": 1400}
+_ZONE = "Asia/Kolkata"  # not the kernel's
 _WITHIN = 20_000  # milliseconds for anything that is waited for: two cores, other tests beside
 
 Open = Callable[..., Notebook]
@@ -58,7 +59,11 @@ def page() -> Iterator[Page]:
     problems: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
-        page = browser.new_page(viewport=_WINDOW, device_scale_factor=2)  # type: ignore[arg-type]
+        page = browser.new_page(
+            viewport=_WINDOW,  # type: ignore[arg-type]
+            device_scale_factor=2,
+            timezone_id=_ZONE,
+        )
         page.set_default_timeout(_WITHIN)
         expect.set_options(timeout=_WITHIN)
         page.on("pageerror", lambda error: problems.append(f"page error: {_text(error)}"))

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Open
-from workbench.views import live_widget
-from workbench.views.words import duration
 
 # A step, or a cell, goes on when the test has made the file that it waits for.
 GATE = """
@@ -256,16 +254,3 @@ def test_an_exported_notebook_shows_the_picture_without_a_kernel(notebook: Open)
     html = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert html.count('class="wb-view"') == 2
     assert "vnd.jupyter.widget-view" not in html
-
-
-def test_durations_in_the_browser_read_as_in_python(page: Page) -> None:
-    seconds = [0, 0.0004, 0.035, 0.9994, 1, 4.24, 9.96, 42, 60, 252, 3600, 3725, 90_000, 187_200]
-    page.goto("about:blank")
-    said = page.evaluate(
-        """async ([module, seconds]) => {
-            const url = URL.createObjectURL(new Blob([module], {type: "text/javascript"}));
-            return seconds.map((await import(url)).duration);
-        }""",
-        [live_widget.LiveWidget._esm, seconds],
-    )
-    assert said == [duration(each) for each in seconds]
