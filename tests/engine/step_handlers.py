@@ -23,8 +23,17 @@ def echo(value: Any) -> Any:
 
 
 def represent(value: Any) -> str:
-    """Types and digits of a value, which equality would not tell apart."""
-    return repr(value)
+    """Types and digits of a value, which equality would not tell apart; keys sorted."""
+    return repr(in_order(value))
+
+
+def in_order(value: Any) -> Any:
+    """The value with its keys sorted: jsonb has an order of its own."""
+    if isinstance(value, list):
+        return [in_order(item) for item in value]
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value)}
+    return value
 
 
 def note(ctx: Context, what: str) -> str:
@@ -142,3 +151,13 @@ def give_nested(depth: int) -> Any:
 def _note(ctx: Context, what: str) -> None:
     with ctx.connect() as conn:
         conn.execute("INSERT INTO seen VALUES (%s)", (what,))
+
+
+def interim() -> str:
+    """Registered by a test under a name that no process has at first."""
+    return "here now"
+
+
+def only_here() -> str:
+    """Registered by a test in its own process only."""
+    return "here"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.conftest import StartEngine
-from tests.engine.support import Database
+from tests.engine.support import Database, wait_until
 from workbench.engine.worker import Engine
 from workbench.graph.build import seq, sql
 
@@ -76,6 +76,16 @@ def test_the_fallback_is_remembered_for_the_next_attempt(db: Database, engine: E
     assert [attempt.exactly_once for attempt in db.attempts(run)] == [False, False]
 
 
+def test_that_it_may_run_twice_is_committed_before_it_runs_alone(
+    db: Database, engine: Engine
+) -> None:
+    with db.gate(1):
+        run = db.start("DO $$ BEGIN COMMIT; PERFORM pg_advisory_xact_lock_shared(1); END $$")
+        db.wait_at_gate(1)
+        assert db.node(run)["autocommit"] is True
+    db.wait(run)
+
+
 def test_without_a_transaction_the_first_try_is_skipped(db: Database, engine: Engine) -> None:
     db.execute(
         """CREATE PROCEDURE counts() LANGUAGE plpgsql AS $$ BEGIN
@@ -126,9 +136,6 @@ def test_a_run_cancelled_before_the_fallback_does_not_execute_the_statement(
         db.wait_at_gate(1)
         db.execute("SELECT df.cancel(%s)", run)
     db.wait(db.start("SELECT 1"))
-    idle = (
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE %s AND state = 'active'"
-    )
-    while db.value(idle, f"workbench {run}%"):
-        pass
+    busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE %s"
+    wait_until(lambda: db.value(busy, f"workbench {run}%") == 0)
     assert db.values("SELECT x FROM effects") == []

@@ -280,7 +280,7 @@ def test_one_report_that_cannot_be_recorded_fails_alone(db: Database, engine: En
     db.execute("CREATE TABLE broken (run text)")
     db.execute(
         """CREATE FUNCTION refuse_some() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-               IF EXISTS (SELECT FROM broken WHERE run = NEW.instance_id) AND NEW.outcome = 'completed' THEN
+               IF EXISTS (SELECT FROM public.broken WHERE run = NEW.instance_id) AND NEW.outcome = 'completed' THEN
                    RAISE EXCEPTION 'this value cannot be stored' USING ERRCODE = '22003';
                END IF;
                RETURN NEW;

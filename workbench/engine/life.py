@@ -42,6 +42,7 @@ RECORDERS = 2
 #: Sessions of the engine's own speak one dialect, whatever the role's settings are: from the first
 #: statement on, and set again because a session pooler may ignore options.
 _OWN_SETTINGS = {
+    "search_path": step.OWN_PATH,
     "DateStyle": "ISO",
     "TimeZone": "UTC",
     "statement_timeout": "0",
@@ -52,7 +53,8 @@ _OWN_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _OWN_SETTINGS.it
 _SET = Statement(
     "SELECT {}".format(
         ", ".join(
-            f"set_config('{name}', '{value}', false)" for name, value in _OWN_SETTINGS.items()
+            f"pg_catalog.set_config('{name}', '{value}', false)"
+            for name, value in _OWN_SETTINGS.items()
         )
     ).encode()
 )
@@ -286,7 +288,7 @@ class Life:
         session = await Session.connect(
             self._dsn, application_name="workbench step", options=step.session_options(self._dsn)
         )
-        return await _begun(session, verbs.add_session(self.identity))
+        return await _begun(session, *step.on_own_path(verbs.add_session(self.identity)))
 
     def _report_came(self) -> None:
         """Called by handler threads too: one call into the loop for any number of reports."""
@@ -295,10 +297,10 @@ class Life:
             self._call_soon(self._work.set)
 
 
-async def _begun(session: Session, statement: Statement) -> Session:
-    """The session after its first statement; closed when that fails."""
+async def _begun(session: Session, *statements: Statement) -> Session:
+    """The session after its first statements; closed when one fails."""
     try:
-        await session.run(statement)
+        await session.run(*statements)
     except BaseException:
         await session.close()
         raise

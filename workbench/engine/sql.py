@@ -135,7 +135,7 @@ class SqlLeaves:
                 claim, Faulted(claim.node, claim.token, describe(ran.infrastructure, trace=False))
             )
         elif _needs_autocommit(ran.blame, sql) and not claim.interrupted:
-            (marked,) = await session.run(verbs.goes_autocommit(leaf))
+            _, _, marked, _ = await session.run(*step.on_own_path(verbs.goes_autocommit(leaf)))
             if rows(marked) == [["t"]]:
                 run.nodes[claim.node].autocommit = True
                 await self._alone(session, run, claim, sql)

@@ -22,7 +22,15 @@ from workbench.store import verbs
 from workbench.store.verbs import Leaf, LockedRow
 from workbench.store.wire import Session, Statement, error, rows
 
-__all__ = ["RESET", "Ran", "run_alone", "run_in_transaction", "session_options"]
+__all__ = [
+    "OWN_PATH",
+    "RESET",
+    "Ran",
+    "on_own_path",
+    "run_alone",
+    "run_in_transaction",
+    "session_options",
+]
 
 #: Settings that every reset of a step's session returns to. The timeout frees a run's lock when an
 #: engine freezes between its step's statement and the commit.
@@ -30,6 +38,10 @@ _OPTIONS = (
     "-c df.in_workflow=true -c client_connection_check_interval=2s"
     " -c idle_in_transaction_session_timeout=60s"
 )
+
+#: Where the names in the engine's own statements and functions are found, whatever path the role has
+#: for its own: nobody can put something else before them.
+OWN_PATH = "pg_catalog,df,pg_temp"
 
 _TAIL = tuple(
     Statement(sql)
@@ -44,6 +56,7 @@ _TAIL = tuple(
         b"RESET ALL",
         b"SET LOCAL statement_timeout = 0",
         b"SET LOCAL lock_timeout = 0",
+        b"SET LOCAL search_path = " + OWN_PATH.encode(),
     )
 )
 #: Leaves nothing of a step for the next one: settings, role, temporary tables, locks, LISTENs,
@@ -66,6 +79,14 @@ RESET = tuple(
 _ENTER = 6  # statements before the user's
 _SHOWN = _ENTER + 3  # where the tail reads back
 _LOCK = _ENTER + 1 + len(_TAIL)
+
+
+def on_own_path(statement: Statement) -> tuple[Statement, ...]:
+    """A statement of the engine's for a step's session, as a transaction that the role's path does
+    not reach.
+    """
+    path = Statement(b"SET LOCAL search_path = " + OWN_PATH.encode())
+    return (verbs.BEGIN, path, statement, verbs.COMMIT)
 
 
 def session_options(dsn: str) -> str:
