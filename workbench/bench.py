@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import json
 import threading
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -44,7 +43,9 @@ __all__ = ["Bench", "Status", "connect"]
 
 Seconds = float | int | timedelta
 
-_benches: weakref.WeakValueDictionary[str, Bench] = weakref.WeakValueDictionary()
+#: The open ones, by target and by whether an engine may run: kept here, for an engine at work needs
+#: its bench also when nobody else holds that.
+_benches: dict[tuple[str, bool], Bench] = {}
 _lock = threading.Lock()
 
 
@@ -75,7 +76,8 @@ def connect(
     Returns
     -------
     Bench
-        The same one for the same target, so that cells can be run again. No engine is started yet.
+        The same one for the same target and `engine`, so that cells can be run again. No engine is
+        started yet.
 
     Raises
     ------
@@ -93,10 +95,9 @@ def connect(
         set_namespace(namespace)
     target = conninfo(dsn) if dsn is not None else starting.target(home)
     with _lock:
-        bench = _benches.get(target)
-        if bench is None or bench.closed:
-            bench = Bench(target, engine=engine)
-            _benches[target] = bench
+        bench = _benches.get((target, engine))
+        if bench is None:
+            bench = _benches[target, engine] = Bench(target, engine=engine)
     bench._say_what_waits()
     return bench
 
@@ -153,7 +154,6 @@ class Bench:
         self.closed = False
         with self._database.connection():
             pass  # refuse here, in connect(), what cannot be used
-        atexit.register(_close, weakref.ref(self))
 
     # Starting.
 
@@ -424,6 +424,9 @@ class Bench:
         are.
         """
         self.closed = True
+        key = self._database.dsn, self._may_work
+        if _benches.get(key) is self:
+            del _benches[key]
         self._stop_engine()
         self._views.close()
         self._database.close()
@@ -473,6 +476,7 @@ def _variables(given: Mapping[Any, Any] | None) -> str:
     return json.dumps(dict(given or {}), ensure_ascii=False)
 
 
-def _close(bench: weakref.ref[Bench]) -> None:
-    if (open_bench := bench()) is not None and not open_bench.closed:
-        open_bench.close()
+@atexit.register
+def _close_all() -> None:
+    for bench in tuple(_benches.values()):
+        bench.close()

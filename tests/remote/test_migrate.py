@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tests.engine.conftest import StartEngine
 from tests.engine.support import Database, wait_until
 from tests.remote.commands import environment
 from tests.remote.conftest import MakeRole, RunCommand, user_of
+from tests.remote.pooler import Pooler
 from workbench.bench import connect
 from workbench.engine.worker import Engine
 from workbench.errors import SchemaError
@@ -27,7 +28,8 @@ from workbench.store.migrate import SCHEMA_VERSION, migrate
 
 CONTENTS = """
     SELECT n.nspname, obj_description(n.oid, 'pg_namespace'), n.nspacl::text,
-           (SELECT array_agg(c.relname || c.relfilenode::text ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = n.oid),
+           (SELECT array_agg(c.relname || c.relfilenode::text ORDER BY c.relname) FROM pg_class c
+            WHERE c.relnamespace = n.oid),
            (SELECT array_agg(p.oid::regprocedure::text || md5(p.prosrc) ORDER BY p.oid) FROM pg_proc p
             WHERE p.pronamespace = n.oid)
     FROM pg_namespace n WHERE n.nspname = 'df'
@@ -125,7 +127,7 @@ def test_an_empty_schema_of_another_role_asks_to_be_handed_over(
     role = make_role(empty.dsn)
     empty.execute("CREATE SCHEMA df")
     before = contents(empty)
-    with pytest.raises(SchemaError, match="empty schema df .* belongs to postgres") as refused:
+    with pytest.raises(SchemaError, match=r"empty schema df .* belongs to postgres") as refused:
         migrate(role)
     assert contents(empty) == before
     assert named_sql(str(refused.value)) == [f"ALTER SCHEMA df OWNER TO {user_of(role)};"]
@@ -255,10 +257,10 @@ def test_an_engine_that_sees_a_newer_schema_claims_nothing_more_and_says_so(
 
 def look_twice(db: Database, engine: Engine) -> None:
     """Wait for two heartbeats: the engine has polled meanwhile."""
+    beat = "SELECT last_seen_at > %s FROM df.engines WHERE id = %s"
     for _ in range(2):
-        seen = "SELECT last_seen_at FROM df.engines WHERE id = %s"
-        before = db.value(seen, engine.id)
-        wait_until(lambda before=before: db.value(seen, engine.id) > before)  # type: ignore[misc]
+        now = db.value("SELECT clock_timestamp()")
+        wait_until(functools.partial(db.value, beat, now, engine.id))
 
 
 def test_a_missing_schema_names_migrate(empty_dsn: str) -> None:
@@ -267,8 +269,6 @@ def test_a_missing_schema_names_migrate(empty_dsn: str) -> None:
 
 
 def test_migrating_goes_through_a_transaction_pool(empty: Database, tmp_path: Path) -> None:
-    from tests.remote.pooler import Pooler
-
     with contextlib.closing(Pooler(empty.dsn, "transaction")) as pooler:
         assert migrate(pooler.dsn) == SCHEMA_VERSION
     assert contents(empty)

@@ -25,18 +25,22 @@ __all__ = ["Database", "conninfo", "shown"]
 
 def conninfo(dsn: str) -> str:
     """A libpq connection string from whatever names a database: a libpq string, a URL, or
-    SQLAlchemy's kind of URL.
+    SQLAlchemy's kind of URL. Equal fields give equal text.
 
     Raises
     ------
     UsageError
         It is neither.
     """
+    if not isinstance(dsn, str):
+        raise UsageError(
+            f"a DSN is text, not {type(dsn).__name__}: postgresql://user@host:5432/name"
+        )
     scheme, separator, rest = dsn.partition("://")
     if separator and scheme.startswith(("postgresql+", "postgres+")):
         dsn = f"postgresql://{rest}"
     try:
-        return make_conninfo(dsn)
+        fields = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as wrong:
         # The rest of libpq's text quotes the DSN, and perhaps its password.
         unknown = re.match(r'invalid (connection option|URI query parameter:) "\w+"', str(wrong))
@@ -44,6 +48,7 @@ def conninfo(dsn: str) -> str:
             f"cannot read the DSN{f': {unknown[0]}' if unknown else ''}. Pass a URL like "
             "postgresql://user@host:5432/name, or 'host=… dbname=…'."
         ) from None
+    return make_conninfo("", **dict(sorted(fields.items())))  # the same text for the same target
 
 
 def shown(dsn: str) -> str:
