@@ -25,8 +25,12 @@ class Notebook:
         self.page = page
         self.path = lab.notebooks / f"{name}.ipynb"
         write_notebook(self.path, cells)
-        page.goto(lab.address(self.path.name))
-        page.wait_for_function(_IDLE, timeout=60_000)
+        self._address = lab.address(self.path.name)
+        self._open()
+
+    def _open(self) -> None:
+        self.page.goto(self._address)
+        self.page.wait_for_function(_IDLE, timeout=60_000)
 
     def output(self, cell: int) -> Locator:
         """The outputs of a cell, by its number from 0."""
@@ -55,6 +59,12 @@ class Notebook:
         """Save, and return the file."""
         self.page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
         return self.path
+
+    def reload(self) -> None:
+        """Save, leave the page and open the notebook again; its kernel goes on."""
+        self.save()
+        self.page.goto("about:blank")
+        self._open()
 
     def shut_down(self) -> None:
         """End the kernel."""

@@ -202,6 +202,18 @@ print(len(updater.shown()), "shown,", bench._news.subscribers, "subscribed")
     expect(status(views[1])).to_have_text("completed")
 
 
+def test_a_page_that_is_loaded_again_shows_the_run_as_it_is_now(notebook: Open, dsn: str) -> None:
+    steps = f"wb.sql({WAIT!r}).named('held') >> wb.sql('SELECT 1').named('last')"
+    book = notebook(f"run = bench.start({steps}); run")
+    with locked(dsn):
+        book.run_all()
+        expect(step_status(book.output(1).locator(".wb-view"), "held")).to_have_text("running")
+        book.reload()
+        view = book.output(1).locator(".wb-view")
+        expect(foot(view)).to_have_text("live")
+    expect(status(view)).to_have_text("completed")
+
+
 def test_a_closed_bench_is_told_in_the_view(notebook: Open, dsn: str) -> None:
     book = notebook(f"run = bench.start(wb.sql({WAIT!r})); run", "bench.close()")
     with locked(dsn):
