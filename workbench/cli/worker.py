@@ -79,16 +79,11 @@ def _run(arguments: argparse.Namespace) -> int:
         log.error("the engine has ended by itself; see above")
         return 1
     engine.stop()
-    _abandon_handlers()
-    return 0
-
-
-def _abandon_handlers() -> None:
-    """End the process here when a handler goes on: at its ordinary end Python waits for threads."""
-    if any(thread.name.startswith("workbench-handler") for thread in threading.enumerate()):
+    if engine.handlers_running:  # at its ordinary end Python would wait for their threads
         log.warning("a handler did not end and is abandoned: its step starts again elsewhere")
         logging.shutdown()
         os._exit(0)
+    return 0
 
 
 def _import(modules: list[str]) -> None:

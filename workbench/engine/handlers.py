@@ -36,11 +36,17 @@ class Handlers:
         )
         self._own_executor = executor is None
         self._available: set[str] = set()
+        self._running: set[str] = set()
 
     @property
     def available(self) -> set[str]:
         """Names this engine has found a function for."""
         return self._available
+
+    @property
+    def running(self) -> int:
+        """Calls that have not returned, those that nobody waits for included."""
+        return len(self._running)
 
     def has(self, name: str) -> bool:
         """Whether this process has the handler, whose module is imported if need be."""

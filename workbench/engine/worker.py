@@ -98,6 +98,11 @@ class Engine:
         return self._life.identity
 
     @property
+    def handlers_running(self) -> int:
+        """Handlers that have not returned, also after `stop` has given up waiting for them."""
+        return self._life.handlers_running
+
+    @property
     def alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
