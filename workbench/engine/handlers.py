@@ -82,6 +82,7 @@ class Handlers:
     ) -> None:
         code: str | None = None
         event: Completed | Failed | Released
+        self._running.add(claim.token)
         try:
             function = lookup(name)
             code = _shape(function).fingerprint
@@ -89,6 +90,8 @@ class Handlers:
             event = Completed(claim.node, claim.token, Value(encode(result)), code)
         except BaseException as error:
             event = Failed(claim.node, claim.token, describe(error), fingerprint=code)
+        finally:
+            self._running.discard(claim.token)
         if context.cancelled:  # it was asked to return early: half a result is none, and no failure
             event = Released(claim.node, claim.token)
         self._workload.report(claim, event)

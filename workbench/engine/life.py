@@ -97,6 +97,10 @@ class Life:
         """Whether the last probe of LISTEN was heard; None before the first."""
         return None if self._core is None else self._listener.working
 
+    @property
+    def handlers_running(self) -> int:
+        return 0 if self._core is None else self._handlers.running
+
     def stop(self) -> None:
         """Begin the orderly end."""
         self._stop.set()
