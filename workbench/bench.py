@@ -8,7 +8,6 @@ below.
 from __future__ import annotations
 
 import atexit
-import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -181,7 +180,7 @@ class Bench:
         input:
             Any JSON value; steps see it by the name `input` (`$input.day`).
         label:
-            Free text to find the run by.
+            Free text to find the run by, at most 1,000 characters.
         vars:
             Variables for `{name}` in steps, over those stored with `df.setvar`.
         max_attempts:
@@ -217,7 +216,7 @@ class Bench:
             idempotency_key=idempotency_key,
             on_conflict=on_conflict,
             input=encode(input, "input"),
-            variables=_variables(vars),
+            vars={} if vars is None else vars,
         )
         self._check_open()
         self.work_unless_held()  # before anything is stored: an engine may be refused here
@@ -239,6 +238,8 @@ class Bench:
         """
         if isinstance(run, Run):
             return run
+        if not isinstance(run, str):
+            raise UsageError(f"bench.get() takes a Run or an id, not {type(run).__name__}")
         with self._database.connection() as conn:
             return self._run(monitor.resolve_prefix(conn, run))
 
@@ -465,15 +466,6 @@ class Bench:
             else "no engine started"
         )
         return f"<Bench {shown(self._database.dsn)}, {state}>"
-
-
-def _variables(given: Mapping[Any, Any] | None) -> str:
-    for name, value in (given or {}).items():
-        if not (isinstance(name, str) and isinstance(value, str)):
-            raise UsageError(
-                f"vars[{name!r}] is a {type(value).__name__}: variables are text, e.g. str({value!r})"
-            )
-    return json.dumps(dict(given or {}), ensure_ascii=False)
 
 
 @atexit.register

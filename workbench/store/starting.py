@@ -4,7 +4,9 @@ of this package.
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -26,9 +28,13 @@ EMBEDDED_CEILINGS = {"max_activity_concurrency": "32", "max_http_concurrency": "
 _CALL = "SELECT df._start(%s, %s, %s, 'caller', %s, %s, %s, %s, %s, %s, %s)"
 
 
+#: Characters of a label: it is shown whole, in lists.
+MAX_LABEL = 1000
+
+
 @dataclass(frozen=True)
 class Start:
-    """The arguments of a start; `graph`, `input` and `variables` are JSON text."""
+    """The arguments of a start; `graph` and `input` are JSON text, `vars` a mapping of text."""
 
     graph: str
     label: str | None
@@ -39,7 +45,7 @@ class Start:
     idempotency_key: str | None
     on_conflict: str
     input: str
-    variables: str
+    vars: object
 
 
 def target(home: str | Path | None) -> str:
@@ -83,20 +89,52 @@ def start(conn: psycopg.Connection[Any], call: Start) -> str:
 
 
 def _arguments(call: Start) -> tuple[object, ...]:
-    for name in ("label", "idempotency_key", "database"):
-        text = getattr(call, name)
-        if text is not None and (not isinstance(text, str) or "\x00" in text):
-            raise UsageError(
-                f"{name} must be text without NUL (\\x00), not {text!r:.80}: nothing was started"
-            )
-    if isinstance(call.max_attempts, bool) or not isinstance(call.max_attempts, int):
+    for name in ("label", "idempotency_key", "database", "on_failure", "on_conflict"):
+        if (text := getattr(call, name)) is not None:
+            _check_text(name, text)
+    if call.label is not None and len(call.label) > MAX_LABEL:
         raise UsageError(
-            f"max_attempts must be a whole number from 1, not {call.max_attempts!r}: nothing was started"
+            f"label has {len(call.label)} characters; at most {MAX_LABEL} fit into lists: nothing was started. "
+            "Longer text belongs into input."
+        )
+    attempts: object = call.max_attempts
+    if isinstance(attempts, bool) or not isinstance(attempts, int) or not 0 < attempts < 2**31:
+        raise UsageError(
+            f"max_attempts must be a whole number from 1 to 2147483647, not {attempts!r}: nothing was started"
         )
     return (
         call.graph, call.label, call.database, call.max_attempts, _interval(call.max_backoff), call.on_failure,
-        call.idempotency_key, call.on_conflict, call.input, call.variables,
+        call.idempotency_key, call.on_conflict, call.input, _variables(call.vars),
     )  # fmt: skip
+
+
+def _check_text(name: str, text: object) -> None:
+    """UsageError unless Postgres can hold it."""
+    try:
+        fine = isinstance(text, str) and b"\x00" not in text.encode()
+    except UnicodeEncodeError:
+        fine = False
+    if not fine:
+        raise UsageError(
+            f"{name} must be text without NUL (\\x00) and lone surrogates, not {text!r:.80}: nothing was started"
+        )
+
+
+def _variables(given: object) -> str:
+    """`vars` as JSON text."""
+    if not isinstance(given, Mapping):
+        raise UsageError(
+            f"vars is a mapping of names to text, not {type(given).__name__}: nothing was started"
+        )
+    for name, value in given.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise UsageError(
+                f"vars[{name!r}] is a {type(value).__name__}: variables are text, e.g. str({value!r}). "
+                "Nothing was started."
+            )
+        _check_text("the name of a variable", name)
+        _check_text(f"vars[{name!r}]", value)
+    return json.dumps(dict(given), ensure_ascii=False)
 
 
 def _interval(value: float | timedelta | str) -> timedelta | str:
@@ -111,4 +149,6 @@ def _interval(value: float | timedelta | str) -> timedelta | str:
             raise UsageError(
                 f"max_backoff={value!r} is no length of time: nothing was started"
             ) from None
+    if isinstance(value, str):
+        _check_text("max_backoff", value)
     return value
