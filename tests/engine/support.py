@@ -22,7 +22,7 @@ from psycopg.rows import dict_row
 
 from workbench.graph.node import Node
 
-__all__ = ["Attempt", "Database", "EngineProcess", "wait_until"]
+__all__ = ["Attempt", "Database", "EngineProcess", "Nursery", "start", "wait_until"]
 
 T = TypeVar("T")
 
@@ -180,6 +180,31 @@ def start(conn: psycopg.Connection[Any], graph: str, **options: Any) -> str:
     ).fetchone()
     assert row is not None
     return str(row[0])
+
+
+class Nursery:
+    """Bears engines in processes of their own, quickly; they live until killed."""
+
+    def __init__(self, dsn: str, ceiling: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.engine.engine_process", dsn, str(ceiling), "nursery"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def bear(self) -> int:
+        """The process id of a new engine, which has entered."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 class EngineProcess:

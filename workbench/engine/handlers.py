@@ -69,6 +69,9 @@ class Handlers:
         self, claim: Claim, name: str, arguments: Any, names: Mapping[str, Named], context: Context
     ) -> None:
         """Call the handler on a thread; its outcome is reported to the workload."""
+        if claim.interrupted:  # while its values were loaded
+            self._workload.report(claim, Released(claim.node, claim.token))
+            return
         claim.stop = context.cancel
         self._executor.submit(self._call, claim, name, arguments, names, context)
 

@@ -120,6 +120,9 @@ class SqlLeaves:
     async def _execute(self, session: Session, run: Run, claim: Claim, sql: str) -> bool:
         """Execute and deal with the claim; whether the session is as it was before."""
         leaf = Leaf(claim.run, claim.node, claim.token)
+        if claim.interrupted:  # before there was anything to interrupt
+            self._core.workload.report(claim, Released(claim.node, claim.token))
+            return True
         if run.nodes[claim.node].autocommit or run.plan[claim.node].alone:
             await self._alone(session, run, claim, sql)
             return False

@@ -99,9 +99,10 @@ class Session:
         return idle and not (self._cancelled or self.broken)
 
     def lost_while_idle(self) -> bool:
-        """Whether the server has hung up since the last pipeline; one look, without waiting."""
+        """Whether the server has hung up since the last pipeline; a look, without waiting."""
         try:
             self.pgconn.consume_input()
+            self.pgconn.consume_input()  # the first may have read the server's farewell only
         except psycopg.OperationalError:
             return True
         return self.broken
