@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -222,10 +222,11 @@ class Bench:
         self.work_unless_held()  # before anything is stored: an engine may be refused here
         if connection is not None:
             return self._run(starting.start(connection, call))
+        engine = self._engine
         with self._database.connection() as conn:
-            run = self._run(starting.start(conn, call))
-        if self._engine is not None:
-            self._engine.wake()
+            run = self._run(starting.start(conn, replace(call, tell=engine is None)))
+        if engine is not None:
+            engine.wake()
         return run
 
     def get(self, run: str | Run) -> Run:

@@ -25,7 +25,7 @@ __all__ = ["EMBEDDED_CEILINGS", "Start", "start", "target"]
 #: 2 of each, since it serves others too.
 EMBEDDED_CEILINGS = {"max_activity_concurrency": "32", "max_http_concurrency": "8"}
 
-_CALL = "SELECT df._start(%s, %s, %s, 'caller', %s, %s, %s, %s, %s, %s, %s)"
+_CALL = "SELECT df._start(%s, %s, %s, 'caller', %s, %s, %s, %s, %s, %s, %s, %s)"
 
 
 #: Characters of a label: it is shown whole, in lists.
@@ -34,7 +34,10 @@ MAX_LABEL = 1000
 
 @dataclass(frozen=True)
 class Start:
-    """The arguments of a start; `graph` and `input` are JSON text, `vars` a mapping of text."""
+    """The arguments of a start; `graph` and `input` are JSON text, `vars` a mapping of text.
+
+    `tell`: notify the engines of this role, since none is called up directly.
+    """
 
     graph: str
     label: str | None
@@ -46,6 +49,7 @@ class Start:
     on_conflict: str
     input: str
     vars: object
+    tell: bool = True
 
 
 def target(home: str | Path | None) -> str:
@@ -104,7 +108,7 @@ def _arguments(call: Start) -> tuple[object, ...]:
         )
     return (
         call.graph, call.label, call.database, call.max_attempts, _interval(call.max_backoff), call.on_failure,
-        call.idempotency_key, call.on_conflict, call.input, _variables(call.vars),
+        call.idempotency_key, call.on_conflict, call.input, _variables(call.vars), call.tell,
     )  # fmt: skip
 
 

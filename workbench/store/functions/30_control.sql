@@ -7,13 +7,13 @@ CREATE OR REPLACE FUNCTION df.start(
     idempotency_key text DEFAULT NULL, on_conflict text DEFAULT 'return', input jsonb DEFAULT NULL
 ) RETURNS text LANGUAGE sql AS $$
     SELECT df._start(fut, label, database, transaction_mode, max_attempts, max_backoff, on_failure,
-                     idempotency_key, on_conflict, input, '{}')
+                     idempotency_key, on_conflict, input, '{}', true)
 $$;
 
--- What df.start and Python share; `vars` overlays the caller's df.vars.
+-- What df.start and Python share; `vars` overlays the caller's df.vars, `tell` wakes the engines of the role.
 CREATE OR REPLACE FUNCTION df._start(
     fut text, label text, database text, transaction_mode text, max_attempts integer, max_backoff interval, on_failure text,
-    idempotency_key text, on_conflict text, input jsonb, vars jsonb
+    idempotency_key text, on_conflict text, input jsonb, vars jsonb, tell boolean
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -46,7 +46,9 @@ BEGIN
     VALUES (run, df._me(), now, label, graph::json, given,
             (SELECT coalesce(jsonb_object_agg(v.name, v.value), '{}') FROM df.vars v WHERE v.owner = df._me() AND v.value IS NOT NULL) || vars,
             database, max_attempts, max_backoff, on_failure);
-    PERFORM df._tell(df._me());
+    IF tell THEN
+        PERFORM df._tell(df._me());
+    END IF;
     RETURN run;
 END $$;
 
