@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from workbench.engine.worker import Engine
-from workbench.errors import StateError, UsageError, WorkbenchError
+from workbench.errors import StateError, UsageError
 from workbench.graph.build import as_node
 from workbench.graph.handlers import set_namespace
 from workbench.graph.node import Node
 from workbench.graph.validate import validate
 from workbench.graph.values import encode
 from workbench.news import News
+from workbench.own_engine import OwnEngine
 from workbench.run import Run
+from workbench.status import Status
 from workbench.store import monitor, starting, tables
 from workbench.store.database import Database, conninfo, shown
 from workbench.store.mappings import Settings, Variables
@@ -101,55 +102,14 @@ def connect(
     return bench
 
 
-@dataclass(frozen=True)
-class Status:
-    """How a bench stands.
-
-    Attributes
-    ----------
-    database:
-        Where, without a password.
-    schema_version:
-        Of schema `df`.
-    engine:
-        Identity of the engine of this process; None when it has none running.
-    listening:
-        Whether notifications reach it: without them it polls 4 times a second. None without an
-        engine, and in its first moments.
-    unfinished_runs, live_engines:
-        Of this role, on this database.
-    """
-
-    database: str
-    schema_version: int
-    engine: str | None
-    listening: bool | None
-    unfinished_runs: int
-    live_engines: int
-
-    def __str__(self) -> str:
-        how = {
-            True: "woken by LISTEN",
-            False: "polling only, LISTEN does not work here",
-            None: "trying LISTEN",
-        }
-        engine = f"engine {self.engine}, {how[self.listening]}" if self.engine else "no engine here"
-        return (
-            f"{self.database} (schema version {self.schema_version}): {engine}; "
-            f"{self.unfinished_runs} unfinished runs, {self.live_engines} live engines"
-        )
-
-
 class Bench:
     """Starts runs and looks at them. `with connect() as bench:` closes it at the end."""
 
     def __init__(self, dsn: str, *, engine: bool = True) -> None:
         self._database = Database(dsn)
         self._views = Database(dsn)  # connects when a live view is shown
-        self._may_work = engine
-        self._held = False
-        self._engine: Engine | None = None
         self._news = News()
+        self._own = OwnEngine(dsn, self._news, allowed=engine)
         self.closed = False
         with self._database.connection():
             pass  # refuse here, in connect(), what cannot be used
@@ -222,7 +182,7 @@ class Bench:
         self.work_unless_held()  # before anything is stored: an engine may be refused here
         if connection is not None:
             return self._run(starting.start(connection, call))
-        engine = self._engine
+        engine = self._own.running
         with self._database.connection() as conn:
             run = self._run(starting.start(conn, replace(call, tell=engine is None)))
         if engine is not None:
@@ -293,7 +253,7 @@ class Bench:
         """Where this bench works and how: database, engine, notifications, what waits."""
         with self._database.connection() as conn:
             runs, engines = monitor.unfinished(conn)
-        engine = self._engine if self._engine is not None and self._engine.alive else None
+        engine = self._own.running
         return Status(
             database=shown(self._database.dsn),
             schema_version=SCHEMA_VERSION,
@@ -308,41 +268,18 @@ class Bench:
     def work(self) -> Bench:
         """Run this process's engine, also after `hold`."""
         self._check_open()
-        if not self._may_work:
-            raise StateError(
-                "this bench was opened with engine=False: it only looks. Close it and connect() again "
-                "to work here, or run `workbench worker` elsewhere."
-            )
-        self._held = False
-        self.work_unless_held()
+        self._own.work()
         return self
 
     def hold(self) -> Bench:
         """Stop this process's engine: claims go back, and nothing starts it again but `work`."""
-        self._held = True
-        self._stop_engine()
+        self._own.hold()
         return self
 
     def work_unless_held(self) -> None:
         """Have an engine running here, unless held or looking only."""
-        if self._held or not self._may_work or self.closed:
-            return
-        with _lock:
-            if self._engine is None or not self._engine.alive:
-                engine = Engine(self._database.dsn)
-                engine.on_change(self._news.heard)
-                self._engine = engine  # also when it goes on trying after this
-                try:
-                    engine.start()
-                except (WorkbenchError, psycopg.Error):
-                    self._engine = None
-                    raise
-
-    def _stop_engine(self) -> None:
-        with _lock:
-            engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.stop()
+        if not self.closed:
+            self._own.ensure()
 
     def wait_for_news(self, run_id: str, timeout: float) -> None:
         """Return when the engine here has ended this run, or after `timeout` seconds."""
@@ -426,10 +363,10 @@ class Bench:
         are.
         """
         self.closed = True
-        key = self._database.dsn, self._may_work
+        key = self._database.dsn, self._own.allowed
         if _benches.get(key) is self:
             del _benches[key]
-        self._stop_engine()
+        self._own.stop()
         self._views.close()
         self._database.close()
 
@@ -457,15 +394,7 @@ class Bench:
             )
 
     def __repr__(self) -> str:
-        state = (
-            "closed"
-            if self.closed
-            else "working"
-            if self._engine
-            else "held"
-            if self._held
-            else "no engine started"
-        )
+        state = "closed" if self.closed else self._own.state
         return f"<Bench {shown(self._database.dsn)}, {state}>"
 
 

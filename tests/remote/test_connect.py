@@ -327,7 +327,7 @@ def test_a_password_is_shown_nowhere(
     shown = [
         repr(bench), str(bench.status()), repr(bench.status()), repr(run), str(bench.engines()), context, error,
         str(bench.runs()), str(run.view()), str(failed.view()), bench.engines().html(), failed.view().html(),
-        repr(bench._database), repr(bench._engine), repr(vars(bench)), str(failed.attempts),
+        repr(bench._database), repr(bench._own.running), repr(vars(bench)), str(failed.attempts),
     ]  # fmt: skip
     assert all(SECRET not in text for text in shown)
     for table in db.values(
