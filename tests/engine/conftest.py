@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.engine.proxy import Proxy, proxy_before
 from tests.engine.step_handlers import SEEN
 from tests.engine.support import Database, EngineProcess
 from workbench.engine.worker import Engine
@@ -67,6 +68,12 @@ def spawn_engine(dsn: str) -> Iterator[SpawnEngine]:
     yield spawn
     for process in processes:
         process.kill()
+
+
+@pytest.fixture
+def proxy(dsn: str) -> Iterator[Proxy]:
+    with proxy_before(dsn) as proxy:
+        yield proxy
 
 
 class Role(NamedTuple):

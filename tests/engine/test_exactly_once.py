@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import psycopg
 import pytest
 
 from tests.engine.conftest import StartEngine
-from tests.engine.proxy import Proxy, proxy_before
+from tests.engine.proxy import Proxy
 from tests.engine.support import Database, wait_until
 from workbench.engine.worker import Engine
 from workbench.graph.build import seq, sql
 
 STEP = "workbench step"  # the application_name of a step's session
-
-
-@pytest.fixture
-def proxy(dsn: str) -> Iterator[Proxy]:
-    with proxy_before(dsn) as proxy:
-        yield proxy
 
 
 @pytest.fixture(autouse=True)
