@@ -259,8 +259,9 @@ class Run:
             f", attempt {error['attempt']} of {row.max_attempts}" if "attempt" in error else ""
         )
         state = f" [{error['sqlstate']}]" if error.get("sqlstate") else ""
+        message = str(error.get("message")).rstrip().removesuffix(".")
         return (
-            f"run {self.id} failed at {step}{attempt}: {error.get('type')}{state}: {error.get('message')}. "
+            f"run {self.id} failed at {step}{attempt}: {error.get('type')}{state}: {message}. "
             "Next: run.failure has the whole error, run.attempts every try."
         )
 

@@ -155,4 +155,4 @@ def test_steps_and_engines_keep_their_settings_when_a_pool_ignores_options(
     moment = bench.start("SELECT timestamptz '2026-11-30 12:00+00' AS at").result(timeout=20)
     assert moment["rows"] == [{"at": "2026-11-30T12:00:00+00:00"}]
     refused = bench.start("SELECT df.setvar('a', 'b')").exception(timeout=20)
-    assert "cannot be called from within a workflow" in str(refused)
+    assert "df.setvar() cannot be called" in str(refused)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
 
 from workbench.errors import UsageError
+from workbench.graph.values import encode
 
 if TYPE_CHECKING:
     import pandas
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["load", "query"]
 
 #: dtype kinds of numpy to PostgreSQL types; whatever is not here becomes text.
-_TYPES = {"i": "bigint", "u": "numeric", "f": "double precision", "b": "boolean", "M": "timestamp"}
+_TYPES = {
+    "i": "bigint",
+    "u": "numeric",
+    "f": "double precision",
+    "b": "boolean",
+    "M": "timestamp",
+    "m": "interval",
+}
 
 
 def query(conn: psycopg.Connection[Any], text: str, parameters: Any) -> pandas.DataFrame:
@@ -37,11 +45,14 @@ def load(
     conn: psycopg.Connection[Any], frame: pandas.DataFrame, table: str, *, replace: bool
 ) -> int:
     """Make a table of a DataFrame, in one transaction; the number of rows written."""
-    names = [str(name) for name in frame.columns]
-    if not names or len(set(names)) != len(names):
+    import pandas
+
+    if not isinstance(frame, pandas.DataFrame):
         raise UsageError(
-            f"a table needs columns with different names, and this frame has {names}: nothing was written"
+            f"bench.load() takes a DataFrame, not {type(frame).__name__}: nothing was written. "
+            "pandas.DataFrame(data) makes one."
         )
+    names = _names(frame)
     target = sql.Identifier(*_parts(table))
     columns = [
         sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(_type(frame[column])))
@@ -59,17 +70,36 @@ def load(
                 f"table {table} exists: nothing was written. Pass replace=True to drop it first."
             ) from None
         with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(target)) as copy:
-            for row in frame.itertuples(index=False, name=None):
-                copy.write_row([_cell(value) for value in row])
+            for number, row in enumerate(frame.itertuples(index=False, name=None)):
+                copy.write_row(
+                    [_cell(value, name, number) for name, value in zip(names, row, strict=True)]
+                )
     return len(frame)
 
 
-def _parts(table: str) -> list[str]:
-    parts = table.split(".")
-    if not 1 <= len(parts) <= 2 or not all(
-        re.fullmatch(r"[^\x00\".]{1,63}", part) for part in parts
-    ):
-        raise UsageError(f"{table!r} cannot name a table: write name or schema.name")
+def _names(frame: pandas.DataFrame) -> list[str]:
+    """The columns' names as text."""
+    names = [str(name) for name in frame.columns]
+    if not names or len(set(names)) != len(names):
+        raise UsageError(
+            f"a table needs columns with different names, and this frame has {names}: nothing was written"
+        )
+    for name in names:
+        if not _is_identifier(name):
+            raise UsageError(
+                f"column {name!r} cannot be a table's: a name has 1 to 63 bytes and no NUL; nothing was written"
+            )
+    return names
+
+
+def _is_identifier(name: str) -> bool:
+    return "\x00" not in name and 1 <= len(name.encode(errors="replace")) <= 63
+
+
+def _parts(table: object) -> list[str]:
+    parts = table.split(".") if isinstance(table, str) else []
+    if not 1 <= len(parts) <= 2 or not all(_is_identifier(p) and '"' not in p for p in parts):
+        raise UsageError(f"{table!r:.80} cannot name a table: write name or schema.name")
     return parts
 
 
@@ -79,10 +109,29 @@ def _type(column: pandas.Series[Any]) -> str:
     return _TYPES.get(getattr(column.dtype, "kind", "O"), "text")
 
 
-def _cell(value: Any) -> Any:
-    """Missing values of any kind are NULL; numpy's scalars become Python's."""
+def _cell(value: Any, column: str, row: int) -> Any:
+    """Missing values of any kind are NULL, numpy's are Python's, lists and dicts their JSON text."""
     import pandas
 
-    if value is None or value is pandas.NaT or value is pandas.NA or value != value:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if value is None or value is pandas.NaT or value is pandas.NA:
         return None
-    return value.item() if hasattr(value, "item") else value
+    if isinstance(value, float | Decimal) and value != value:
+        return None
+    if isinstance(value, dict | list | tuple):
+        return encode(value, f"frame[{column!r}][{row}]")
+    if isinstance(value, str) and not _is_text(value):
+        encode(value, f"frame[{column!r}][{row}]")  # says where and what
+    return value
+
+
+def _is_text(value: str) -> bool:
+    """Whether Postgres can hold it."""
+    if "\x00" in value:
+        return False
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
