@@ -247,6 +247,8 @@ BEGIN
     UPDATE df.instances i SET status = 'cancelled', version = version + 1, wake_at = NULL, finished_at = now, updated_at = now,
            idempotency_key = NULL, error = jsonb_build_object('type', 'Cancelled', 'message', reason)
     WHERE i.id = run RETURNING version INTO next_version;
+    -- A claim needs no lock of the run: from here on there is none that the next two statements would see differently.
+    PERFORM FROM df.nodes n WHERE n.instance_id = run AND n.status = 'ready' FOR NO KEY UPDATE;
     INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at, exactly_once)
     SELECT run, n.node_id, next_version, n.submitted_by, n.attempt, 'cancelled', n.token, n.engine_id, n.started_at, now,
            n.node_type = 'SQL' AND NOT n.autocommit
