@@ -80,7 +80,12 @@ class Pooler:
             **account,
         )
         log.close()
-        wait_until(lambda: "process up" in self.log, what="PgBouncer is there")
+        try:
+            wait_until(lambda: "process up" in self.log, what="PgBouncer is there")
+        except AssertionError:
+            process.kill()
+            process.wait()
+            raise
         return process
 
     @property

@@ -140,6 +140,7 @@ def test_operators_that_cannot_be_public_are_remarked_on(
     empty: Database, make_role: MakeRole, run_command: RunCommand
 ) -> None:
     role = make_role(empty.dsn)
+    empty.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")  # the default since PostgreSQL 15
     empty.execute(f"CREATE SCHEMA df AUTHORIZATION {user_of(role)}")
     done = run_command("migrate", "--dsn", role)
     may_not = f"because {user_of(role)} may not create in schema public. Add df to the search_path"
