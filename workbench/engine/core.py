@@ -122,7 +122,7 @@ class Core:
             claim.begun = True
             self.execute(run, claim)
         for state in decision.nodes.values():
-            if state.ready_at is not None and state.ready_at > decision.at:
+            if state.ready_at is not None:
                 self.look_in((state.ready_at - decision.at).total_seconds())
         self.release_copy(run.id)
         self.on_change(run.id, decision.status in TERMINAL)

@@ -236,7 +236,10 @@ class Life:
         self._call.set()
 
     def _look_in(self, seconds: float) -> None:
-        """Look again when something that was put off is due."""
+        """Look again when something that was put off, or not taken, is due."""
+        if seconds <= 0:
+            self.look_now()
+            return
         loop = asyncio.get_running_loop()
         slot = int((loop.time() + seconds) / SOON) + 1
         if slot not in self._looks:

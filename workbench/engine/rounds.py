@@ -103,6 +103,9 @@ class Rounds:
         claiming = self._core.claiming and self.look_for_ready and room > 0
         most_due = self._most_due(room)
         tokens = self._core.workload.draw(room) if claiming else []
+        # Before the search, so that what another session commits meanwhile is searched for again.
+        self.look_for_ready &= not claiming
+        self.look_for_due &= not most_due
         asks_suspect = bool(tokens) and not self._core.workload.suspect
         opening: list[Statement] = []
         if tokens:
@@ -126,10 +129,11 @@ class Rounds:
                 self._settle_report(batch, report, missing)
             for row in due:
                 self._settle_start(batch, row)
-            if most_due:
-                self.look_for_due = len(due) == most_due
+            if most_due and len(due) == most_due:
+                self.look_for_due = True
             await self._write(session, batch, claims)
         except BaseException:
+            self.look_for_ready = self.look_for_due = True
             # They are claimed and will not be executed: the comparison of tokens gives them back.
             self._core.workload.discard(row.token for row in claims)
             raise
@@ -164,7 +168,8 @@ class Rounds:
     def _claimed(self, tokens: list[str], claims: list[ClaimedRow]) -> None:
         if not tokens:
             return
-        self.look_for_ready = len(claims) == len(tokens)
+        if len(claims) == len(tokens):
+            self.look_for_ready = True
         for row in claims:
             self._core.workload.add(Claim(row.run, row.node, row.token, row.suspect))
             self._watermark = max(self._watermark, row.ready_at - WATERMARK_MARGIN)
@@ -231,7 +236,6 @@ class Rounds:
             settled.ended.append(ended)
         batch.settled[run.id] = settled
         batch.ended += counts
-        self.look_for_ready |= bool(settled.decision.ready)
         return True
 
     def _park(self, run: Run, fault: Exception, now: datetime, earlier: Settled | None) -> Settled:

@@ -7,6 +7,7 @@ pipelines by the engine.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -106,7 +107,7 @@ def lock(runs: Sequence[str], versions: Sequence[int]) -> Statement:
 
 def lock_one(run: str, version: int) -> Statement:
     """For a step's session, which keeps no prepared statements."""
-    return Statement(b"SELECT * FROM df._lock_one($1, $2)", (run.encode(), _number(version)))
+    return Statement(b"SELECT df._lock_one($1, $2)", (run.encode(), _number(version)))
 
 
 def claim(
@@ -236,9 +237,11 @@ def read_locked(result: pq.abc.PGresult) -> list[LockedRow]:
 
 def read_locked_one(result: pq.abc.PGresult) -> tuple[list[LockedRow], datetime | None]:
     """The run of a step, and the clock; nothing when it is gone."""
-    for r in _texts(result):
-        return [LockedRow(r[0], r[1], int(r[2]), r[3])], datetime.fromisoformat(r[4])
-    return [], None
+    text = rows(result)[0][0]
+    if text is None:
+        return [], None
+    run, status, version, nodes, at = json.loads(text)
+    return [LockedRow(run, status, version, nodes)], datetime.fromisoformat(at)
 
 
 def read_claims(result: pq.abc.PGresult) -> list[ClaimedRow]:
