@@ -242,6 +242,8 @@ def test_an_engine_that_sees_a_newer_schema_claims_nothing_more_and_says_so(
     db: Database, start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = start_engine()
+    ready = functools.partial(db.value, "SELECT ready FROM df.engines WHERE id = %s", engine.id)
+    assert ready()
     with db.gate(1), caplog.at_level(logging.WARNING, "workbench"):
         running = db.start("SELECT pg_advisory_xact_lock_shared(1)::text")
         db.wait_at_gate(1)
@@ -253,6 +255,7 @@ def test_an_engine_that_sees_a_newer_schema_claims_nothing_more_and_says_so(
     db.wait(running)  # what was running is finished
     look_twice(db, engine)
     assert db.attempts(later) == []
+    assert not ready()
     assert "restart it" in caplog.text
 
 

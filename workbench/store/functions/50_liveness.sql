@@ -27,7 +27,8 @@ $$;
 CREATE OR REPLACE FUNCTION df._beat(engine text, handlers text[])
 RETURNS TABLE (alive boolean, schema_version integer) LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE df.engines e SET last_seen_at = clock_timestamp(), ready = true,
+    UPDATE df.engines e SET last_seen_at = clock_timestamp(),
+           ready = e.schema_version = (SELECT max(m.version) FROM df.schema_migrations m),
            handlers = CASE WHEN _beat.handlers IS NULL THEN e.handlers ELSE _beat.handlers END
     WHERE e.id = engine AND e.died_at IS NULL AND e.stopped_at IS NULL;
     RETURN QUERY SELECT FOUND, (SELECT max(m.version) FROM df.schema_migrations m);
