@@ -199,6 +199,8 @@ class Run:
     def wait(self, timeout: float | None = None) -> Run:
         """Wait until the run has ended, in whatever way; interrupting stops the waiting only.
 
+        Says so in a line when no engine is alive to advance it.
+
         Parameters
         ----------
         timeout:
@@ -210,6 +212,8 @@ class Run:
             The run goes on; the text says what it is doing.
         """
         self._waiter.work_unless_held()
+        if (row := self._row()).status not in _FINISHED and not row.live_engines:
+            print(f"run {self.id} waits, no engine alive: bench.work()")  # noqa: T201
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = _POLL[0]
         while not self.done():

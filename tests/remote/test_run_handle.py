@@ -145,6 +145,12 @@ def test_a_reason_that_cannot_be_stored_cancels_nothing(held: Run) -> None:
     assert held.status == "pending"
 
 
+def test_waiting_says_when_nobody_works(held: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(TimeoutError):
+        held.wait(0.01)
+    assert capsys.readouterr().out == f"run {held.id} waits, no engine alive: bench.work()\n"
+
+
 @pytest.mark.parametrize("timeout", [0, 0.05, 0.3])
 def test_a_timeout_leaves_the_run_alone(held: Run, timeout: float) -> None:
     for wait in (held.wait, held.result, held.exception):
