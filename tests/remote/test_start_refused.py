@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas
+import psycopg
 import pytest
 
 from tests.engine.step_handlers import echo
 from tests.engine.support import Database
+from tests.remote.conftest import MakeRole
 from workbench.bench import Bench
-from workbench.errors import GraphError, UsageError, ValueRefused
+from workbench.errors import DatabaseError, GraphError, UsageError, ValueRefused
 from workbench.graph.build import py, ref, sql
 
 
@@ -148,3 +150,11 @@ def test_an_idempotency_key_of_a_wrong_length(bench: Bench, key: str) -> None:
 def test_an_argument_that_is_not_known(bench: Bench) -> None:
     with pytest.raises(TypeError, match="retries"):
         bench.start("SELECT 1", retries=3)  # type: ignore[call-arg]
+
+
+def test_a_missing_right_is_no_wrong_usage(bench: Bench, dsn: str, make_role: MakeRole) -> None:
+    with (
+        psycopg.connect(make_role(dsn), autocommit=True) as stranger,
+        pytest.raises(DatabaseError, match=r"permission denied .* Nothing was started"),
+    ):
+        bench.start("SELECT 1", connection=stranger)

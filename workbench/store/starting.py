@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from workbench.errors import GraphError, UsageError
+from workbench.errors import DatabaseError, GraphError, UsageError
 from workbench.store import embedded
 from workbench.store.database import conninfo
 from workbench.store.migrate import migrate
@@ -76,20 +76,28 @@ def start(conn: psycopg.Connection[Any], call: Start) -> str:
         The graph was refused.
     UsageError
         An argument was refused.
+    DatabaseError
+        The role lacks a right.
     """
     try:
         row = conn.execute(_CALL, _arguments(call)).fetchone()
-    except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as refused:
-        message = refused.diag.message_primary or str(refused)
-        kind = GraphError if message.startswith("Invalid durable function") else UsageError
-        hint = f" {refused.diag.message_hint}" if refused.diag.message_hint else ""
-        raise kind(
-            f"{message}.{hint} Nothing was started."
-            if not message.endswith(".")
-            else f"{message}{hint}"
+    except psycopg.errors.InsufficientPrivilege as refused:
+        raise DatabaseError(
+            f"{_reason(refused)} Nothing was started. The schema's owner grants what is missing."
         ) from None
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as refused:
+        reason = _reason(refused)
+        kind = GraphError if reason.startswith("Invalid durable function") else UsageError
+        raise kind(f"{reason} Nothing was started.") from None
     assert row is not None
     return str(row[0])
+
+
+def _reason(refused: psycopg.Error) -> str:
+    """The server's sentence, and its hint."""
+    message = (refused.diag.message_primary or str(refused)).rstrip(".")
+    hint = f" {refused.diag.message_hint}" if refused.diag.message_hint else ""
+    return f"{message}.{hint}"
 
 
 def _arguments(call: Start) -> tuple[object, ...]:
