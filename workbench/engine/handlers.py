@@ -10,8 +10,9 @@ import asyncio
 import inspect
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from workbench.engine.context import Context
@@ -73,7 +74,17 @@ class Handlers:
             self._workload.report(claim, Released(claim.node, claim.token))
             return
         claim.stop = context.cancel
-        self._executor.submit(self._call, claim, name, arguments, names, context)
+        try:
+            future = self._executor.submit(self._call, claim, name, arguments, names, context)
+        except RuntimeError as refused:  # the executor is broken, or was shut down
+            self._workload.report(claim, Failed(claim.node, claim.token, describe(refused)))
+        else:
+            future.add_done_callback(partial(self._ended, claim))
+
+    def _ended(self, claim: Claim, future: Future[None]) -> None:
+        """What an executor could not deliver is never reported by the call itself."""
+        if not future.cancelled() and (fault := future.exception()) is not None:
+            self._workload.report(claim, Failed(claim.node, claim.token, describe(fault)))
 
     def close(self) -> None:
         """Let running handlers be; take no new ones."""
