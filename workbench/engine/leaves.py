@@ -27,6 +27,8 @@ __all__ = ["Leaves"]
 
 log = logging.getLogger("workbench")
 
+NO_SESSION = 0.5  # seconds until a leaf for which the server had no session is given back
+
 
 class Leaves:
     """Executes leaves; every claim ends in a report or in its own checkpoint."""
@@ -75,7 +77,12 @@ class Leaves:
         except StepError as refused:
             error = describe(refused, trace=False)
             self._core.workload.report(claim, Failed(claim.node, claim.token, error))
-        except psycopg.Error:  # preparing it needed the database, which is away
+        except (
+            psycopg.Error,
+            OSError,
+        ) as refused:  # it needed a session, and nothing of it has run
+            log.warning("run %s node %s: no session for it: %s", run.id, claim.node, refused)
+            await asyncio.sleep(NO_SESSION)
             self._core.workload.report(claim, Released(claim.node, claim.token))
         except Exception as fault:
             log.exception("run %s node %s: the engine could not execute it", run.id, claim.node)

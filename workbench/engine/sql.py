@@ -85,29 +85,23 @@ class SqlLeaves:
         await self._pool.close()
 
     async def execute(self, run: Run, claim: Claim, sql: str) -> None:
-        """Run the statement to its end; the claim has been dealt with when this returns."""
-        try:
-            _refuse(sql)
-            session = await self._pool.take()
-        except StepError as refused:
-            self._report(claim, refused)
-            return
-        except (psycopg.Error, OSError) as failed:
-            self._core.workload.report(claim, Faulted(claim.node, claim.token, describe(failed)))
-            return
+        """Run the statement to its end; the claim has been dealt with when this returns.
+
+        It is the caller's to deal with when this raises, and nothing has run. StepError: the
+        statement cannot be a step. psycopg.Error, OSError: there is no session to be had.
+        """
+        _refuse(sql)
+        session = await self._pool.take()
         clean = False
         try:
             claim.stop = lambda: _cancel(session)
             clean = await self._execute(session, run, claim, sql)
-        except psycopg.Error as lost:
-            self._core.workload.report(
-                claim,
-                Lost(
-                    claim.node,
-                    claim.token,
-                    f"the connection was lost while the statement ran: {lost}",
-                ),
-            )
+        except psycopg.Error as failed:
+            if session.broken and not claim.interrupted:
+                reason = f"the connection was lost while the statement ran: {failed}"
+                self._core.workload.report(claim, Lost(claim.node, claim.token, reason))
+            else:
+                self._faulted(claim, failed)
         except Exception as fault:
             log.exception(
                 "run %s node %s: the engine could not execute its statement", run.id, claim.node
@@ -134,9 +128,7 @@ class SqlLeaves:
             return await self._checkpoint(session, run, claim, ran, reader)
         await session.run(verbs.ROLLBACK)
         if ran.infrastructure is not None:
-            self._core.workload.report(
-                claim, Faulted(claim.node, claim.token, describe(ran.infrastructure, trace=False))
-            )
+            self._faulted(claim, ran.infrastructure)
         elif _needs_autocommit(ran.blame, sql) and not claim.interrupted:
             _, _, marked, _ = await session.run(*step.on_own_path(verbs.goes_autocommit(leaf)))
             if rows(marked) == [["t"]]:
@@ -152,9 +144,11 @@ class SqlLeaves:
         """At-least-once, and the attempt row will say so."""
         reader = ResultReader()
         claim.stop = lambda: _cancel(session)
-        ran = await step.run_alone(
-            session, sql, Leaf(claim.run, claim.node, claim.token), _bounded(reader, session)
-        )
+        await session.run(step.mark_alone(Leaf(claim.run, claim.node, claim.token)))
+        if claim.interrupted:  # a cancel sent by now may have hit anything but the statement
+            self._core.workload.report(claim, Released(claim.node, claim.token))
+            return
+        ran = await step.run_alone(session, sql, _bounded(reader, session))
         if ran.blame is not None or reader.oversize:
             self._failed(claim, ran, reader)
             return
@@ -243,9 +237,7 @@ class SqlLeaves:
             )
             self._report(claim, refusal)
         else:
-            self._core.workload.report(
-                claim, Faulted(claim.node, claim.token, describe(failed, trace=False))
-            )
+            self._faulted(claim, failed)
 
     async def _value(self, session: Session, ran: step.Ran, reader: ResultReader) -> Value:
         assert ran.final is not None
@@ -263,6 +255,13 @@ class SqlLeaves:
         else:
             assert ran.blame is not None
             self._report(claim, ran.blame)
+
+    def _faulted(self, claim: Claim, failed: psycopg.Error) -> None:
+        """Not the statement's fault; nor anybody's, when it was the interruption that struck late."""
+        event: Faulted | Released = Released(claim.node, claim.token)
+        if not claim.interrupted:
+            event = Faulted(claim.node, claim.token, describe(failed, trace=False))
+        self._core.workload.report(claim, event)
 
     def _report(self, claim: Claim, failed: Exception) -> None:
         error = describe(failed, trace=not isinstance(failed, psycopg.Error | StepError))

@@ -26,6 +26,7 @@ __all__ = [
     "OWN_PATH",
     "RESET",
     "Ran",
+    "mark_alone",
     "on_own_path",
     "run_alone",
     "run_in_transaction",
@@ -155,17 +156,17 @@ async def run_in_transaction(
     return ran
 
 
-async def run_alone(
-    session: Session, sql: str, leaf: Leaf, on_chunk: Callable[[pq.abc.PGresult], None]
-) -> Ran:
-    """Run a statement in autocommit, for those that cannot run in a transaction block."""
-    await session.run(
-        Statement(
-            b"SELECT set_config('application_name', $1, false), set_config('datestyle', 'ISO', false),"
-            b" set_config('df.in_workflow', 'true', false)",
-            (_application_name(leaf),),
-        )
+def mark_alone(leaf: Leaf) -> Statement:
+    """To be sent before `run_alone`, whose statement must be alone in its pipeline."""
+    return Statement(
+        b"SELECT set_config('application_name', $1, false), set_config('datestyle', 'ISO', false),"
+        b" set_config('df.in_workflow', 'true', false)",
+        (_application_name(leaf),),
     )
+
+
+async def run_alone(session: Session, sql: str, on_chunk: Callable[[pq.abc.PGresult], None]) -> Ran:
+    """Run a statement in autocommit, for those that cannot run in a transaction block."""
     results = await session.pipeline(Statement(sql.encode()), stream=0, on_chunk=on_chunk)
     if failed := error(results[0]):
         return Ran(blame=failed)
