@@ -71,7 +71,12 @@ class Copies:
         return -1 if copy is None else copy.version
 
     def take(self, row: RunRow) -> Run:
-        """Make a copy of a whole run, in place of an older one."""
+        """Make a copy of a whole run, in place of an older one.
+
+        Rows may have been read before a transition that a copy already knows: then it stays.
+        """
+        if (copy := self._runs.get(row.id)) is not None and copy.version > row.version:
+            return copy
         run = Run(
             row.id,
             self._plans.of(row.graph),
@@ -89,6 +94,8 @@ class Copies:
 
     def refresh(self, row: LockedRow) -> Run | None:
         """Bring a copy up to date under the run's lock; None when there is no copy to bring up."""
+        if row.status == "deleted":
+            self.drop(row.id)
         run = self._runs.get(row.id)
         if run is None:
             return None

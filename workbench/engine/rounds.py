@@ -7,14 +7,12 @@ batch that fails is repeated one run at a time.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import psycopg
-from psycopg import pq
 
 from workbench.engine import documents
 from workbench.engine.copies import unreadable
@@ -23,8 +21,8 @@ from workbench.engine.failure import describe
 from workbench.engine.model import Decision, Event, Failed, Faulted, Revive, Run, Start
 from workbench.engine.workload import Claim, Report
 from workbench.store import verbs
-from workbench.store.verbs import ClaimedRow, RunRow
-from workbench.store.wire import Session, Statement, error
+from workbench.store.verbs import ClaimedRow, LockedRow, RunRow
+from workbench.store.wire import Session, Statement
 
 __all__ = ["Rounds"]
 
@@ -39,13 +37,38 @@ WATERMARK_MARGIN = timedelta(seconds=10)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
+@dataclass(frozen=True)
+class _Search:
+    """What a round searches the tables for, besides the runs of its reports."""
+
+    tokens: list[str] = field(default_factory=list)  # one for each leaf that it may claim
+    suspect: bool = False  # whether one of them may be a leaf that was lost before
+    due: int = 0  # runs to start, at most
+
+
+class _Found(NamedTuple):
+    """What the opening of a round has claimed and locked, and the clock read after that."""
+
+    claims: list[ClaimedRow]
+    locked: list[LockedRow]
+    due: list[RunRow]
+    now: datetime
+
+
 @dataclass
 class _Batch:
-    """One transaction in the making: by run, since a run makes one transition in it."""
+    """One transaction in the making: by run, since a run makes one transition in it.
+
+    What becomes of `deferred` and `refused` reports, and of `ownerless` claims, waits for its end:
+    until then all of them may have to be recorded again.
+    """
 
     now: datetime
     settled: dict[str, Settled] = field(default_factory=dict)
     ended: int = 0
+    deferred: list[Report] = field(default_factory=list)
+    refused: list[Report] = field(default_factory=list)
+    ownerless: list[Claim] = field(default_factory=list)
 
 
 class Rounds:
@@ -85,58 +108,73 @@ class Rounds:
         room = max(0, self._core.workload.free - self._promised) + len(reports)
         self._promised += room
         try:
-            await self._round(session, reports, room)
-        except psycopg.Error as failed:
-            await self._after_failure(session, reports, failed)
-        except asyncio.CancelledError:
-            self._keep(reports)
+            await self._record(session, reports, room)
+        except BaseException:
+            # Some may have been recorded after all: then the next round finds their tokens gone.
+            for report in reports:
+                self._core.workload.requeue(report)
             raise
         finally:
             self._promised -= room
 
-    def _keep(self, reports: list[Report]) -> None:
-        """They may have been recorded, or not: then the next round finds their tokens gone."""
-        for report in reports:
-            self._core.workload.requeue(report)
+    async def _record(self, session: Session, reports: list[Report], room: int) -> None:
+        """Takes out of `reports` what it has dealt with before it raises."""
+        try:
+            await self._transact(session, reports, self._search(room))
+        except psycopg.Error as failed:
+            if session.broken:
+                raise
+            await session.run(verbs.ROLLBACK)
+            if not reports:
+                log.error("a round failed: %s", failed)
+                raise
+            if len(reports) == 1:
+                self._blame(reports.pop(), failed)
+            while reports:
+                await self._alone(session, reports[0])
+                del reports[0]
 
-    async def _round(self, session: Session, reports: list[Report], room: int) -> None:
-        claiming = self._core.claiming and self.look_for_ready and room > 0
-        most_due = self._most_due(room)
-        tokens = self._core.workload.draw(room) if claiming else []
-        # Before the search, so that what another session commits meanwhile is searched for again.
-        self.look_for_ready &= not claiming
-        self.look_for_due &= not most_due
-        asks_suspect = bool(tokens) and not self._core.workload.suspect
-        opening: list[Statement] = []
-        if tokens:
-            opening += [verbs.BEGIN, self._claim(tokens, asks_suspect), verbs.COMMIT]
-        if asks_suspect:
-            self._core.workload.suspect_asked = True
-        opening += [verbs.BEGIN, *self._lock(reports), verbs.due(most_due), verbs.NOW]
+    async def _alone(self, session: Session, report: Report) -> None:
+        """One strange report must not hold up the others."""
         try:
-            results = await session.run(*opening)
-        finally:  # answered or lost: what bears one of them and is no claim of ours is given back
-            self._core.workload.undraw(tokens)
-            if asks_suspect:
-                self._core.workload.suspect_asked = False
-        claims = verbs.read_claims(results[1]) if tokens else []
-        self._claimed(tokens, claims)
-        due = verbs.read_runs(results[-2])
-        batch = _Batch(verbs.read_now(results[-1]))
+            await self._transact(session, [report], _Search())
+        except psycopg.Error as failed:
+            if session.broken:
+                raise
+            await session.run(verbs.ROLLBACK)
+            self._blame(report, failed)
+
+    async def _transact(self, session: Session, reports: list[Report], search: _Search) -> None:
+        """One round, or one report's part of it. It may be repeated when it raises."""
+        found = await self._open(session, reports, search)
+        self._claimed(found.claims, search)
+        batch = _Batch(found.now)
         try:
-            missing = await self._refresh(session, reports, results)
-            for report in reports:
-                self._settle_report(batch, report, missing)
-            for row in due:
-                self._settle_start(batch, row)
-            if most_due and len(due) == most_due:
-                self.look_for_due = True
-            await self._write(session, batch, claims)
+            await self._bring_up_to_date(session, found.locked)
+            self._decide(batch, reports, found)
+            await self._write(session, batch, found.claims)
         except BaseException:
             self.look_for_ready = self.look_for_due = True
+            self._core.abandoned(batch.settled.values())
             # They are claimed and will not be executed: the comparison of tokens gives them back.
-            self._core.workload.discard(row.token for row in claims)
+            self._core.workload.discard(row.token for row in found.claims)
             raise
+        if search.due and len(found.due) == search.due:
+            self.look_for_due = True
+        self._put_off(batch)
+
+    def _search(self, room: int) -> _Search:
+        """Whatever another session commits from here on is searched for again."""
+        claiming = self._core.claiming and self.look_for_ready and room > 0
+        search = _Search(
+            self._core.workload.draw(room) if claiming else [],
+            claiming and not self._core.workload.suspect,
+            self._most_due(room),
+        )
+        self._core.workload.suspect_asked |= search.suspect
+        self.look_for_ready &= not claiming
+        self.look_for_due &= not search.due
+        return search
 
     def _most_due(self, room: int) -> int:
         """Runs are started as fast as their first leaves can be executed; a few when there is no
@@ -149,58 +187,78 @@ class Rounds:
             return MOST_DUE
         return min(room, MOST_REPORTS)
 
-    def _claim(self, tokens: list[str], suspect: bool) -> Statement:
-        handlers = self._core.available_handlers()
+    async def _open(self, session: Session, reports: list[Report], search: _Search) -> _Found:
+        """Claim, in a transaction of its own; begin the one that records, with its locks."""
+        opening: list[Statement] = []
+        if search.tokens:
+            opening += [verbs.BEGIN, self._claim(search), verbs.COMMIT]
+        opening.append(verbs.BEGIN)
+        if reports:
+            opening.append(self._lock(reports))
+        opening += [verbs.due(search.due), verbs.NOW]
+        try:
+            results = await session.run(*opening)
+        finally:  # answered or lost: what bears one of them and is no claim of ours is given back
+            self._core.workload.undraw(search.tokens)
+            if search.suspect:
+                self._core.workload.suspect_asked = False
+        return _Found(
+            verbs.read_claims(results[1]) if search.tokens else [],
+            verbs.read_locked(results[-3]) if reports else [],
+            verbs.read_runs(results[-2]),
+            verbs.read_now(results[-1]),
+        )
+
+    def _claim(self, search: _Search) -> Statement:
         return verbs.claim(
             self._core.identity,
-            tokens,
-            handlers,
-            suspect=suspect,
+            search.tokens,
+            self._core.available_handlers(),
+            suspect=search.suspect,
             since=self._watermark,
         )
 
-    def _lock(self, reports: list[Report]) -> list[Statement]:
+    def _lock(self, reports: list[Report]) -> Statement:
         runs = sorted({report.claim.run for report in reports})
-        if not runs:
-            return []
-        return [verbs.lock(runs, [self._core.copies.version(run) for run in runs])]
+        return verbs.lock(runs, [self._core.copies.version(run) for run in runs])
 
-    def _claimed(self, tokens: list[str], claims: list[ClaimedRow]) -> None:
-        if not tokens:
-            return
-        if len(claims) == len(tokens):
+    def _claimed(self, claims: list[ClaimedRow], search: _Search) -> None:
+        if search.tokens and len(claims) == len(search.tokens):
             self.look_for_ready = True
         for row in claims:
             self._core.workload.add(Claim(row.run, row.node, row.token, row.suspect))
             self._watermark = max(self._watermark, row.ready_at - WATERMARK_MARGIN)
 
-    async def _refresh(
-        self, session: Session, reports: list[Report], results: Sequence[pq.abc.PGresult]
-    ) -> set[str]:
-        """Bring the copies of the locked runs up to date; the runs that are not locked, or not
-        there, are returned.
-        """
-        runs = {report.claim.run for report in reports}
-        if not runs:
-            return set()
-        locked = verbs.read_locked(results[-3])
+    async def _bring_up_to_date(self, session: Session, locked: list[LockedRow]) -> None:
         without_copy = [row.id for row in locked if self._core.copies.refresh(row) is None]
         if without_copy:
             (loaded,) = await session.run(verbs.load(without_copy))
             self._take(verbs.read_runs(loaded))
-        return runs - {row.id for row in locked}
 
-    def _settle_report(self, batch: _Batch, report: Report, missing: set[str]) -> None:
-        claim = report.claim
-        if claim.run in missing:
+    def _decide(self, batch: _Batch, reports: list[Report], found: _Found) -> None:
+        ours = {row.id for row in found.locked}
+        for report in reports:
+            if report.claim.run in ours:
+                self._settle_report(batch, report)
+            else:
+                batch.deferred.append(report)
+        for row in found.due:
+            self._settle_start(batch, row)
+
+    def _settle_report(self, batch: _Batch, report: Report) -> None:
+        run = self._core.copies.get(report.claim.run)
+        if run is None:  # deleted in the meantime, or unreadable
+            batch.ownerless.append(report.claim)
+        elif not self._settle(batch, run, report.event, report.claim):
+            batch.refused.append(report)
+
+    def _put_off(self, batch: _Batch) -> None:
+        """What the transaction has not recorded."""
+        for report in batch.deferred:
             self._core.workload.requeue(report, DEFERRED)
-            return
-        run = self._core.copies.get(claim.run)
-        if run is None:  # deleted in the meantime
-            self._core.workload.remove(claim)
-            return
-        if not self._settle(batch, run, report.event, claim):
+        for report in batch.refused:
             self._refused(report)
+        self._core.workload.remove(*batch.ownerless)
 
     def _settle_start(self, batch: _Batch, row: RunRow) -> None:
         try:
@@ -272,17 +330,10 @@ class Rounds:
                 )
             )
         closing.append(verbs.COMMIT if batch.settled else verbs.ROLLBACK)
-        unknown = list({row.run for row in claims if row.run not in self._core.copies})
+        unknown = list({row.run for row in claims if self._core.copies.version(row.run) < row.rev})
         if unknown:
             closing.append(verbs.load(unknown))
-        try:
-            results = await session.pipeline(*closing)
-            for result in results:
-                if failed := error(result):
-                    raise failed
-        except psycopg.Error:
-            self._core.abandoned(batch.settled.values())
-            raise
+        results = await session.run(*closing)
         if unknown:
             self._take(verbs.read_runs(results[-1]))
         for settled in batch.settled.values():
@@ -299,37 +350,6 @@ class Rounds:
             claim = self._core.workload.get(row.token)
             claim.begun = True
             self._core.execute(run, claim)
-
-    async def _after_failure(
-        self, session: Session, reports: list[Report], failed: psycopg.Error
-    ) -> None:
-        if session.broken:
-            self._keep(reports)
-            raise failed
-        await session.run(verbs.ROLLBACK)
-        if len(reports) > 1:
-            for report in reports:
-                await self._alone(session, report)
-        elif reports:
-            self._blame(reports[0], failed)
-        else:
-            log.error("a round failed: %s", failed)
-            raise failed
-
-    async def _alone(self, session: Session, report: Report) -> None:
-        """One strange report must not hold up the others."""
-        try:
-            results = await session.run(verbs.BEGIN, *self._lock([report]), verbs.due(0), verbs.NOW)
-            batch = _Batch(verbs.read_now(results[-1]))
-            missing = await self._refresh(session, [report], results)
-            self._settle_report(batch, report, missing)
-            await self._write(session, batch, [])
-        except psycopg.Error as failed:
-            if session.broken:
-                self._core.workload.requeue(report)
-                raise
-            await session.run(verbs.ROLLBACK)
-            self._blame(report, failed)
 
     def _blame(self, report: Report, failed: psycopg.Error) -> None:
         """What could not be recorded is recorded as a failure of the attempt, or, when it is no

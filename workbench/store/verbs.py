@@ -43,7 +43,9 @@ class RunRow(NamedTuple):
 
 
 class LockedRow(NamedTuple):
-    """A locked run; `nodes` is what changed since the caller's copy, None when it is current."""
+    """A locked run; `nodes` is what changed since the caller's copy, None when it is current.
+    The status `deleted` stands for a run that is not there.
+    """
 
     id: str
     status: str

@@ -47,7 +47,8 @@ BEGIN
     END IF;
 END $$;
 
--- Locks those of the runs that nobody else holds, and says how their rows differ from the caller's copies.
+-- Locks those of the runs that nobody else holds, and says how their rows differ from the caller's copies, or that there are
+-- none any more.
 CREATE OR REPLACE FUNCTION df._lock(runs text[], versions bigint[])
 RETURNS TABLE (id text, status text, version bigint, nodes text)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -57,9 +58,11 @@ BEGIN
     locked := ARRAY(SELECT i.id FROM df.instances i WHERE i.id = ANY (runs) AND i.submitted_by = df._me()
                     ORDER BY i.id FOR NO KEY UPDATE SKIP LOCKED);
     RETURN QUERY
-        SELECT i.id, i.status, i.version, CASE WHEN i.version <> r.version THEN df._node_rows(i.id, r.version) END
-        FROM unnest(runs, versions) AS r (id, version) JOIN df.instances i ON i.id = r.id
-        WHERE r.id = ANY (locked);
+        SELECT r.id, coalesce(i.status, 'deleted'), coalesce(i.version, -1),
+               CASE WHEN i.version <> r.version THEN df._node_rows(i.id, r.version) END
+        FROM unnest(runs, versions) AS r (id, version)
+        LEFT JOIN df.instances i ON i.id = r.id AND i.submitted_by = df._me()
+        WHERE r.id = ANY (locked) OR i.id IS NULL;
 END $$;
 
 -- The same for the one run of a SQL step, which waits until it has the lock: a JSON array of its id, status, version, changed
