@@ -28,6 +28,7 @@ from workbench.engine.core import Core, Settled
 from workbench.engine.model import Completed, Plan, Run, Start, Value
 from workbench.engine.policy import Policy
 from workbench.engine.workload import Claim
+from workbench.engine.workload import Workload as Claims
 from workbench.store import verbs
 from workbench.store.wire import Statement
 
@@ -50,6 +51,25 @@ class Call(NamedTuple):
         return cls(re.sub(rb"\$\d+", b"%s", statement.sql), values)
 
 
+class _Collector:
+    """In place of an engine: keeps what it would execute."""
+
+    def __init__(self) -> None:
+        self.taken: list[Claim] = []
+
+    def has_handler(self, name: str) -> bool:
+        return False
+
+    def execute(self, run: Run, claim: Claim) -> None:
+        self.taken.append(claim)
+
+    def look_in(self, seconds: float) -> None:
+        pass
+
+    def moved(self, run: str, ended: bool) -> None:
+        pass
+
+
 Step = Sequence[Call]
 Script = Sequence[Step]
 Compose = Callable[[Site, int], Script]
@@ -63,17 +83,16 @@ def _with_checkpoints(site: Site, steps: int) -> Script:
     """Start a run, and write down what an engine would send for each of its steps."""
     graph = chain(steps)
     run = Run(site.bench.start(graph).id, Plan.of(graph), Policy(1, 16.0, "fail"))
-    core = Core(site.dsn, 1, lambda: None)
+    host = _Collector()
+    core = Core(site.dsn, Claims(1, lambda: None), host)
     core.identity, core.claiming = "bare script", True
-    taken: list[Claim] = []
-    core.execute = lambda run, claim: taken.append(claim)
     opening = core.settle(run, Start(), datetime.now(UTC), 1)
     assert opening is not None
     _play(site.conn, [[_checkpoint(core, opening)]])
     core.committed(opening)
     script: list[Step] = []
-    while taken:
-        claim = taken.pop()
+    while host.taken:
+        claim = host.taken.pop()
         event = Completed(claim.node, claim.token, _VALUE)
         settled = core.settle(run, event, datetime.now(UTC), 1)
         assert settled is not None

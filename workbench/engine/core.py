@@ -8,9 +8,10 @@ effect once the database has it. Between the two lies a transaction, which is th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 from uuid import uuid4
 
 from workbench.engine.copies import Copies
@@ -20,7 +21,7 @@ from workbench.engine.workload import Claim, Workload
 from workbench.graph.substitute import Column, Named
 from workbench.graph.values import decode
 
-__all__ = ["Core", "Settled"]
+__all__ = ["Core", "Host", "Settled"]
 
 log = logging.getLogger("workbench")
 
@@ -42,22 +43,34 @@ class Settled:
     foreign: bool = False
 
 
+class Host(Protocol):
+    """Who puts into effect what a core has settled: the engine around it."""
+
+    def has_handler(self, name: str) -> bool:
+        """Whether this process has the function for a PYTHON leaf."""
+
+    def execute(self, run: Run, claim: Claim) -> None:
+        """Begin executing a leaf; the claim will be reported."""
+
+    def look_in(self, seconds: float) -> None:
+        """Look for ready leaves again when this time has passed."""
+
+    def moved(self, run: str, ended: bool) -> None:
+        """A run's transition is durable."""
+
+
 class Core:
     """The state of an engine between its components. Touched by the engine's loop only."""
 
-    def __init__(self, dsn: str, ceiling: int, wake: Callable[[], None]) -> None:
+    def __init__(self, dsn: str, workload: Workload, host: Host) -> None:
         self.dsn = dsn
         self.identity = ""
         self.stopping = False
         self.claiming = False
         self.limits = Limits()
         self.copies = Copies()
-        self.workload = Workload(ceiling, wake)
-        self.has_handler: Callable[[str], bool] = lambda name: False
-        self.available_handlers: Callable[[], Iterable[str]] = tuple
-        self.execute: Callable[[Run, Claim], None] = lambda run, claim: None
-        self.look_in: Callable[[float], None] = lambda seconds: None
-        self.on_change: Callable[[str, bool], None] = lambda run, ended: None
+        self.workload = workload
+        self._host = host
 
     def settle(
         self, run: Run, event: Event, now: datetime, room: int, earlier: Settled | None = None
@@ -91,7 +104,7 @@ class Core:
     def _take_ready(self, settled: Settled, room: int) -> None:
         for node in settled.decision.ready:
             handler = settled.run.plan[node].handler
-            if handler is not None and not self.has_handler(handler):
+            if handler is not None and not self._host.has_handler(handler):
                 settled.foreign = True
             elif room > 0 and self._may_take(settled.decision, node):
                 settled.claims.append(self._take(settled.run, settled.decision, node))
@@ -120,12 +133,12 @@ class Core:
         self._end_claims(settled)
         for claim in settled.claims:
             claim.begun = True
-            self.execute(run, claim)
+            self._host.execute(run, claim)
         for state in decision.nodes.values():
             if state.ready_at is not None:
-                self.look_in((state.ready_at - decision.at).total_seconds())
+                self._host.look_in((state.ready_at - decision.at).total_seconds())
         self.release_copy(run.id)
-        self.on_change(run.id, decision.status in TERMINAL)
+        self._host.moved(run.id, decision.status in TERMINAL)
 
     def _end_claims(self, settled: Settled) -> None:
         """Those that were reported, and those that the decision cancelled."""

@@ -19,9 +19,10 @@ from workbench.engine.core import Core
 from workbench.engine.handlers import Handlers
 from workbench.engine.leaves import Leaves
 from workbench.engine.liveness import LOOK, Liveness
-from workbench.engine.model import Released
+from workbench.engine.model import Released, Run
 from workbench.engine.rounds import Rounds
 from workbench.engine.sql import SqlLeaves
+from workbench.engine.workload import Claim, Workload
 from workbench.store import step, verbs
 from workbench.store.listen import Listener
 from workbench.store.pooler import explain_refusal, refuse_pooler
@@ -115,18 +116,14 @@ class Life:
 
     async def run(self) -> None:
         """Live until `stop`. Raises what keeps the engine from entering at all."""
-        core = Core(self._dsn, self._ceiling or await self._configured_ceiling(), self._report_came)
+        ceiling = self._ceiling or await self._configured_ceiling()
+        core = Core(self._dsn, Workload(ceiling, self._report_came), self)
         self._handlers = Handlers(core.workload, self._executor)
         self._sql = SqlLeaves(core, self._step_session)
         self._leaves = Leaves(core, self._handlers, self._sql, self._own_session)
-        self._rounds = Rounds(core)
+        self._rounds = Rounds(core, self, self._handlers.available)
         self._liveness = Liveness(core, self._handlers.available)
         self._listener = Listener(self._dsn, self._news_came)
-        core.has_handler = self._handlers.has
-        core.available_handlers = lambda: self._handlers.available
-        core.execute = self._leaves.execute
-        core.on_change = self._on_change
-        core.look_in = self._look_in
         self._core = core
         try:
             while not self._stop.is_set():
@@ -235,8 +232,19 @@ class Life:
         self.look_now()
         self._call.set()
 
-    def _look_in(self, seconds: float) -> None:
-        """Look again when something that was put off, or not taken, is due."""
+    # As the host of its core.
+
+    def has_handler(self, name: str) -> bool:
+        return self._handlers.has(name)
+
+    def execute(self, run: Run, claim: Claim) -> None:
+        self._leaves.execute(run, claim)
+
+    def moved(self, run: str, ended: bool) -> None:
+        self._on_change(run, ended)
+
+    def look_in(self, seconds: float) -> None:
+        """Looks that are due at about the same time are one."""
         if seconds <= 0:
             self.look_now()
             return

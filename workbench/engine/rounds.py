@@ -16,7 +16,7 @@ import psycopg
 
 from workbench.engine import documents
 from workbench.engine.copies import unreadable
-from workbench.engine.core import Core, Settled
+from workbench.engine.core import Core, Host, Settled
 from workbench.engine.failure import describe
 from workbench.engine.model import Decision, Event, Failed, Faulted, Revive, Run, Start
 from workbench.engine.workload import Claim, Report
@@ -76,8 +76,10 @@ class Rounds:
     search the tables for.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, host: Host, handler_names: set[str]) -> None:
         self._core = core
+        self._host = host
+        self._handlers = handler_names
         self.look_for_due = True
         self.look_for_ready = True
         self.start_without_room = False
@@ -213,7 +215,7 @@ class Rounds:
         return verbs.claim(
             self._core.identity,
             search.tokens,
-            self._core.available_handlers(),
+            self._handlers,
             suspect=search.suspect,
             since=self._watermark,
         )
@@ -349,7 +351,7 @@ class Rounds:
             state.status, state.token, state.engine = "running", row.token, self._core.identity
             claim = self._core.workload.get(row.token)
             claim.begun = True
-            self._core.execute(run, claim)
+            self._host.execute(run, claim)
 
     def _blame(self, report: Report, failed: psycopg.Error) -> None:
         """What could not be recorded is recorded as a failure of the attempt, or, when it is no

@@ -79,17 +79,14 @@ CREATE OR REPLACE FUNCTION df._add_session(engine text) RETURNS void LANGUAGE sq
 $$;
 
 -- Ends the backends that dead engines left behind, and waits until they are gone: a killed client's statement goes on otherwise.
-CREATE OR REPLACE FUNCTION df._end_sessions() RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    ended bigint;
-BEGIN
-    PERFORM pg_terminate_backend(a.pid, 5000)
-    FROM df.sessions s JOIN df.engines e ON e.id = s.engine_id JOIN pg_stat_activity a ON a.pid = s.pid AND a.backend_start = s.backend_start
-    WHERE e.role = df._me() AND e.died_at IS NOT NULL;
-    DELETE FROM df.sessions s USING df.engines e WHERE e.id = s.engine_id AND e.role = df._me() AND e.died_at IS NOT NULL;
-    GET DIAGNOSTICS ended = ROW_COUNT;
-    RETURN ended;
-END $$;
+-- Exactly the rows that are deleted are ended; a second observer waits for the first one's commit, and so for the end of them too.
+CREATE OR REPLACE FUNCTION df._end_sessions() RETURNS bigint LANGUAGE sql AS $$
+    WITH gone AS (
+        DELETE FROM df.sessions s USING df.engines e WHERE e.id = s.engine_id AND e.role = df._me() AND e.died_at IS NOT NULL
+        RETURNING s.pid, s.backend_start
+    )
+    SELECT count(pg_terminate_backend(a.pid, 5000)) FROM gone g JOIN pg_stat_activity a ON a.pid = g.pid AND a.backend_start = g.backend_start
+$$;
 
 -- Running leaves whose engine is not alive any more; `lost` unless it left in order and could only not give them back.
 CREATE OR REPLACE FUNCTION df._orphans(most integer)
