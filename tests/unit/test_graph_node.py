@@ -11,6 +11,7 @@ import pytest
 from workbench.errors import GraphError, HandlerError, ValueRefused
 from workbench.graph import Node, named, py, ref, seq, sql, tree, walk
 from workbench.graph.build import as_node
+from workbench.graph.handlers import Handler
 
 
 def clean(rows: object, limit: int = 10) -> object:
@@ -167,6 +168,12 @@ def test_a_function_is_stored_by_its_name() -> None:
 def test_arguments_must_fit_the_function(arguments: dict[str, int]) -> None:
     with pytest.raises(GraphError, match=r"The function is clean\(rows"):
         py(clean, **arguments)
+
+
+@pytest.mark.parametrize("fn", [clean, "crm.clean"])
+def test_arguments_without_names_are_refused(fn: Handler | str) -> None:
+    with pytest.raises(GraphError, match="give every argument by its name"):
+        py(fn, ref("x"))  # type: ignore[arg-type]
 
 
 def test_the_context_is_given_by_the_engine() -> None:

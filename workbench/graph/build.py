@@ -12,9 +12,10 @@ import decimal
 import inspect
 import json
 import uuid
+from collections.abc import Sized
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, Never
 
 from workbench.errors import GraphError, HandlerError
 from workbench.graph.codec import loads
@@ -48,22 +49,25 @@ def sql(query: str, /, *, transaction: bool = True, **values: Any) -> Node:
     return Node("SQL", query=query, options=None if transaction else {"transaction": False})
 
 
-def py(fn: Handler | str, /, **arguments: Any) -> Node:
+def py(fn: Handler | str, /, *unnamed: Never, **arguments: Any) -> Node:
     """A Python step.
 
     Parameters:
         fn: a top-level function, or a handler's stored name such as `"crm.clean"`.
+        unnamed: refused; arguments are stored by their names.
         arguments: its keyword arguments: JSON values, with `ref("x")` anywhere inside.
 
     Raises:
         HandlerError: the function cannot be found again by name.
-        GraphError: the arguments do not fit the function's parameters.
+        GraphError: the arguments do not fit the function's parameters, or have no names.
         ValueRefused: an argument that JSON cannot hold.
     """
     if isinstance(fn, str):
         name = _stored_name(fn)
+        _refuse_unnamed(name, unnamed, None)
     else:
         name = handler_name(fn)
+        _refuse_unnamed(name, unnamed, _signature(fn))
         _check_arguments(fn, name, arguments)
     plain = {key: _without_refs(value, 0) for key, value in arguments.items()}
     parts = ",".join(f"{encode(key)}:{encode(value, key)}" for key, value in plain.items())
@@ -226,11 +230,23 @@ def _stored_name(name: str) -> str:
     return name
 
 
+def _signature(fn: Handler) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fn)
+    except (TypeError, ValueError):
+        return None
+
+
+def _refuse_unnamed(name: str, unnamed: Sized, signature: inspect.Signature | None) -> None:
+    """Say how arguments are given; Python's own error would count ours and the function's."""
+    if unnamed:
+        known = f" The function takes {signature}" if signature else ""
+        raise GraphError(f"py({name}): give every argument by its name: py(fn, name=value).{known}")
+
+
 def _check_arguments(fn: Handler, name: str, arguments: dict[str, Any]) -> None:
     """Find a missing or misspelt argument now, not in the run."""
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):
+    if (signature := _signature(fn)) is None:
         return
     # `ctx` is given by the engine.
     given = {"ctx": None, **arguments} if "ctx" in signature.parameters else arguments
