@@ -39,7 +39,7 @@ class Waiter(Protocol):
     connection for showing them live.
     """
 
-    def work_unless_held(self) -> None: ...
+    def work_unless_held(self) -> bool: ...
 
     def wait_for_news(self, run_id: str, timeout: float) -> None: ...
 
@@ -95,7 +95,8 @@ class Run:
     @property
     def status(self) -> str:
         """`pending`, `running`, `completed`, `failed` or `cancelled`."""
-        return self._row().status
+        with self._database.connection() as conn:
+            return monitor.run_status(conn, self.id)
 
     @property
     def label(self) -> str | None:
@@ -188,9 +189,13 @@ class Run:
         with self._database.connection() as conn:
             result = monitor.node_result(conn, self.id, node.node_id)
         if result.json is None:
+            move = (
+                "run.failure has the error that decided"
+                if self.done()
+                else "run.wait() waits for the run to end"
+            )
             raise StateError(
-                f"node {name!r} of run {self.id} is {result.status} and has no "
-                "result; run.wait() waits for the run to end"
+                f"node {name!r} of run {self.id} is {result.status} and has no result; {move}"
             )
         return NodeResult(decode(result.json), result.columns)
 
@@ -211,8 +216,8 @@ class Run:
         TimeoutError
             The run goes on; the text says what it is doing.
         """
-        self._waiter.work_unless_held()
-        if (row := self._row()).status not in _FINISHED and not row.live_engines:
+        works = self._waiter.work_unless_held()
+        if not works and (row := self._row()).status not in _FINISHED and not row.live_engines:
             print(f"run {self.id} waits, no engine alive: bench.work()")  # noqa: T201
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = _POLL[0]
@@ -263,9 +268,10 @@ class Run:
             f", attempt {error['attempt']} of {row.max_attempts}" if "attempt" in error else ""
         )
         state = f" [{error['sqlstate']}]" if error.get("sqlstate") else ""
-        message = str(error.get("message")).rstrip().removesuffix(".")
+        what = f"{error.get('type')}{state}: {str(error.get('message')).strip()}".rstrip(": ")
+        stop = "" if what.endswith((".", "?", "!")) else "."
         return (
-            f"run {self.id} failed at {step}{attempt}: {error.get('type')}{state}: {message}. "
+            f"run {self.id} failed at {step}{attempt}: {what}{stop} "
             "Next: run.failure has the whole error, run.attempts every try."
         )
 

@@ -94,6 +94,11 @@ def test_a_node_without_a_result_says_why(held: Run) -> None:
         held["x"]
 
 
+def test_a_node_without_a_result_of_a_failed_run_points_to_the_failure(failed: Run) -> None:
+    with pytest.raises(StateError, match=r"run\.failure has the error"):
+        failed[failed.nodes[-1].node_id]
+
+
 def test_attempts_come_in_order(failed: Run) -> None:
     seen = [(a.attempt, a.outcome, a.delay_source) for a in failed.attempts]
     assert seen == [(1, "failed", "backoff"), (2, "failed", None)]

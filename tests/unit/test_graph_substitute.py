@@ -79,7 +79,7 @@ def test_references_become_literals(text: str, expected: str) -> None:
         ("$n.c", "$n.c: result has no field 'c' (available: a, b)"),
         (
             "$sig.dat?",
-            "$sig.dat: result has no field 'dat' (available: signal_name, timed_out, data) Did",
+            "$sig.dat: result has no field 'dat' (available: signal_name, timed_out, data). Did",
         ),
         ("$list.a", "$list.a: result is neither a row set nor a JSON object"),
         ("$n.a.z", "$n.a.z: 'a' is a number, which has no field 'z'"),

@@ -217,9 +217,10 @@ def _no_rows(reference: Reference) -> None:
 
 def _no_field(reference: Reference, key: str, available: Iterable[str]) -> SubstitutionError:
     listed = ", ".join(available)
+    hint = did_you_mean(key, available)
     return SubstitutionError(
         f"{_shown(reference)}: result has no field {key!r} (available: {listed})"
-        f"{did_you_mean(key, available)}"
+        f"{'.' if hint else ''}{hint}"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,16 +91,15 @@ class Database:
                 if self._connection is not None and not self._connection.broken:
                     raise
                 raise DatabaseError(
-                    f"the database ({shown(self.dsn)}) is away: {str(lost).strip()}. "
+                    f"the database ({shown(self.dsn)}) is away: {str(lost).strip().rstrip('?.')}. "
                     "Nothing is lost; call again when it is back."
                 ) from lost
 
     def _live(self) -> psycopg.Connection[Any]:
-        if self._connection is not None:
+        if self._connection is not None and _has_news(self._connection):
+            # A restarted server shows itself here, and not in the caller's statement.
             try:
-                self._connection.execute(
-                    "SELECT"
-                )  # a restarted server shows itself here and not in the caller's statement
+                self._connection.execute("SELECT")
             except psycopg.OperationalError:
                 self._connection.close()
         if self._connection is None or self._connection.closed:
@@ -128,6 +128,16 @@ class Database:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+
+def _has_news(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has said something since the last answer: goodbye, most likely."""
+    if connection.closed:
+        return False
+    try:
+        return bool(select.select([connection.fileno()], [], [], 0)[0])
+    except (OSError, ValueError):  # more files open than select can look at
+        return True
 
 
 def _speak_iso(connection: psycopg.Connection[Any]) -> None:
