@@ -82,11 +82,13 @@ def test_log_prints_the_last_lines(home: Path) -> None:
     assert done.stdout.count("\n") == 1
 
 
-def test_psql_gets_its_own_options(home: Path) -> None:
+@pytest.mark.parametrize("separator", [[], ["--"]])
+def test_psql_gets_its_own_options(home: Path, separator: list[str]) -> None:
     if embedded.find_psql() is None:
         pytest.skip("there is no psql here")
     embedded.ensure(home, settings=FAST)
-    done = cli("db", "psql", "-A", "-t", "-c", "SELECT 6 * 7", WORKBENCH_HOME=str(home))
+    options = [*separator, "-A", "-t", "-c", "SELECT 6 * 7"]
+    done = cli("db", "psql", *options, WORKBENCH_HOME=str(home))
     assert (done.returncode, done.stdout, done.stderr) == (0, "42\n", "")
 
 

@@ -101,8 +101,11 @@ def _psql(arguments: argparse.Namespace) -> int:
             "(`apt install postgresql-client`, `conda install postgresql`)"
         )
     dsn = embedded.ensure(arguments.home)
+    options = arguments.arguments
+    if options[:1] == ["--"]:  # to psql it would mean that no option follows
+        options = options[1:]
     sys.stdout.flush()
-    os.execv(psql, [str(psql), f"--dbname={dsn}", *arguments.arguments])
+    os.execv(psql, [str(psql), f"--dbname={dsn}", *options])
 
 
 def _note_other_dsn() -> None:
