@@ -8,17 +8,17 @@ batch that fails is repeated one run at a time.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import psycopg
 
 from workbench.engine import documents
-from workbench.engine.copies import unreadable
-from workbench.engine.core import Core, Host, Settled
+from workbench.engine.batch import Batch
+from workbench.engine.core import Core, Host
 from workbench.engine.failure import describe
-from workbench.engine.model import Decision, Event, Failed, Faulted, Revive, Run, Start
+from workbench.engine.model import Failed, Faulted
 from workbench.engine.workload import Claim, Report
 from workbench.store import verbs
 from workbench.store.verbs import ClaimedRow, LockedRow, RunRow
@@ -53,22 +53,6 @@ class _Found(NamedTuple):
     locked: list[LockedRow]
     due: list[RunRow]
     now: datetime
-
-
-@dataclass
-class _Batch:
-    """One transaction in the making: by run, since a run makes one transition in it.
-
-    What becomes of `deferred` and `refused` reports, and of `ownerless` claims, waits for its end:
-    until then all of them may have to be recorded again.
-    """
-
-    now: datetime
-    settled: dict[str, Settled] = field(default_factory=dict)
-    ended: int = 0
-    deferred: list[Report] = field(default_factory=list)
-    refused: list[Report] = field(default_factory=list)
-    ownerless: list[Claim] = field(default_factory=list)
 
 
 class Rounds:
@@ -150,10 +134,10 @@ class Rounds:
         """One round, or one report's part of it. It may be repeated when it raises."""
         found = await self._open(session, reports, search)
         self._claimed(found.claims, search)
-        batch = _Batch(found.now)
+        batch = Batch(self._core, found.now)
         try:
             await self._bring_up_to_date(session, found.locked)
-            self._decide(batch, reports, found)
+            batch.decide(reports, {row.id for row in found.locked}, found.due)
             await self._write(session, batch, found.claims)
         except BaseException:
             self.look_for_ready = self.look_for_due = True
@@ -237,40 +221,13 @@ class Rounds:
             (loaded,) = await session.run(verbs.load(without_copy))
             self._take(verbs.read_runs(loaded))
 
-    def _decide(self, batch: _Batch, reports: list[Report], found: _Found) -> None:
-        ours = {row.id for row in found.locked}
-        for report in reports:
-            if report.claim.run in ours:
-                self._settle_report(batch, report)
-            else:
-                batch.deferred.append(report)
-        for row in found.due:
-            self._settle_start(batch, row)
-
-    def _settle_report(self, batch: _Batch, report: Report) -> None:
-        run = self._core.copies.get(report.claim.run)
-        if run is None:  # deleted in the meantime, or unreadable
-            batch.ownerless.append(report.claim)
-        elif not self._settle(batch, run, report.event, report.claim):
-            batch.refused.append(report)
-
-    def _put_off(self, batch: _Batch) -> None:
+    def _put_off(self, batch: Batch) -> None:
         """What the transaction has not recorded."""
         for report in batch.deferred:
             self._core.workload.requeue(report, DEFERRED)
         for report in batch.refused:
             self._refused(report)
         self._core.workload.remove(*batch.ownerless)
-
-    def _settle_start(self, batch: _Batch, row: RunRow) -> None:
-        try:
-            run = self._core.copies.take(row)
-        except Exception as fault:
-            log.exception("run %s: its graph cannot be read, the run is parked", row.id)
-            run = unreadable(row)
-            batch.settled[run.id] = self._park(run, fault, batch.now, None)
-            return
-        self._settle(batch, run, Start() if run.status == "pending" else Revive())
 
     def _take(self, rows: list[RunRow]) -> None:
         """Make copies; a run that cannot be read has none, and its claims go back."""
@@ -279,32 +236,6 @@ class Rounds:
                 self._core.copies.take(row)
             except Exception:
                 log.exception("run %s: its graph cannot be read", row.id)
-
-    def _settle(self, batch: _Batch, run: Run, event: Event, ended: Claim | None = None) -> bool:
-        """Decide about one event; False when it was refused."""
-        counts = ended is not None and ended.token in self._core.workload
-        room = self._core.workload.free + batch.ended + counts
-        earlier = batch.settled.get(run.id)
-        try:
-            settled = self._core.settle(run, event, batch.now, room, earlier)
-        except Exception as fault:
-            log.exception("run %s: deciding raised, the run is parked", run.id)
-            settled = self._park(run, fault, batch.now, earlier)
-        if settled is None:
-            return False
-        if ended is not None:
-            settled.ended.append(ended)
-        batch.settled[run.id] = settled
-        batch.ended += counts
-        return True
-
-    def _park(self, run: Run, fault: Exception, now: datetime, earlier: Settled | None) -> Settled:
-        """Instead of whatever else was to be written about the run: it will not go on."""
-        parked = Settled(run, _parked(run, fault, now))
-        if earlier is not None:
-            self._core.abandoned([earlier])
-            parked.ended += earlier.ended
-        return parked
 
     def _refused(self, report: Report) -> None:
         """Read again in a new transaction, from the rows alone: if the token is current after all,
@@ -320,7 +251,7 @@ class Rounds:
         self._core.workload.remove(claim)
         self._core.release_copy(claim.run)
 
-    async def _write(self, session: Session, batch: _Batch, claims: list[ClaimedRow]) -> None:
+    async def _write(self, session: Session, batch: Batch, claims: list[ClaimedRow]) -> None:
         closing: list[Statement] = []
         if batch.settled:
             closing.append(
@@ -374,16 +305,3 @@ class Rounds:
         else:
             report.event = Faulted(claim.node, claim.token, described)
         self._core.workload.requeue(report)
-
-
-def _parked(run: Run, fault: Exception, now: datetime) -> Decision:
-    """The run stands still, with the error in view, until somebody cancels it: none of its leaves
-    can be claimed.
-    """
-    decision = Decision(run.version + 1, run.status, now, parked=describe(fault))
-    for number, state in enumerate(run.nodes):
-        if state.status == "ready" or state.token is not None:
-            decision.nodes[number] = replace(
-                state, status="waiting", rev=decision.version, token=None, engine=None
-            )
-    return decision

@@ -1,0 +1,107 @@
+"""What one transaction of a round records: every run in it makes one transition, whatever was reported
+about it.
+
+Nothing here talks to the database. A run that cannot be read, or for which deciding raises, is
+parked; the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Set
+from dataclasses import replace
+from datetime import datetime
+
+from workbench.engine.copies import unreadable
+from workbench.engine.core import Core, Settled
+from workbench.engine.failure import describe
+from workbench.engine.model import Decision, Event, Revive, Run, Start
+from workbench.engine.workload import Claim, Report
+from workbench.store.verbs import RunRow
+
+__all__ = ["Batch"]
+
+log = logging.getLogger("workbench")
+
+
+class Batch:
+    """Decisions by run, all of one moment, and the reports that led to none.
+
+    What becomes of `deferred` and `refused` reports, and of `ownerless` claims, waits for the end
+    of the transaction: until then all of them may have to be recorded again.
+    """
+
+    def __init__(self, core: Core, now: datetime) -> None:
+        self._core = core
+        self.now = now  # the database's clock, read after the locks
+        self._ended = 0  # claims whose room may be given away with this commit
+        self.settled: dict[str, Settled] = {}
+        self.deferred: list[Report] = []
+        self.refused: list[Report] = []
+        self.ownerless: list[Claim] = []
+
+    def decide(self, reports: Iterable[Report], locked: Set[str], due: Iterable[RunRow]) -> None:
+        """Settle the reports of runs that are locked, and the runs that are due."""
+        for report in reports:
+            if report.claim.run in locked:
+                self._report(report)
+            else:
+                self.deferred.append(report)
+        for row in due:
+            self._start(row)
+
+    def _report(self, report: Report) -> None:
+        run = self._core.copies.get(report.claim.run)
+        if run is None:  # deleted in the meantime, or unreadable
+            self.ownerless.append(report.claim)
+        elif not self._settle(run, report.event, report.claim):
+            self.refused.append(report)
+
+    def _start(self, row: RunRow) -> None:
+        try:
+            run = self._core.copies.take(row)
+        except Exception as fault:
+            log.exception("run %s: its graph cannot be read, the run is parked", row.id)
+            run = unreadable(row)
+            self.settled[run.id] = self._park(run, fault, None)
+            return
+        self._settle(run, Start() if run.status == "pending" else Revive())
+
+    def _settle(self, run: Run, event: Event, ended: Claim | None = None) -> bool:
+        """Decide about one event; False when it was refused."""
+        counts = ended is not None and ended.token in self._core.workload
+        room = self._core.workload.free + self._ended + counts
+        earlier = self.settled.get(run.id)
+        try:
+            settled = self._core.settle(run, event, self.now, room, earlier)
+        except Exception as fault:
+            log.exception("run %s: deciding raised, the run is parked", run.id)
+            settled = self._park(run, fault, earlier)
+        if settled is None:
+            return False
+        if ended is not None:
+            settled.ended.append(ended)
+        self.settled[run.id] = settled
+        self._ended += counts
+        return True
+
+    def _park(self, run: Run, fault: Exception, earlier: Settled | None) -> Settled:
+        """Instead of whatever else was to be written about the run: it will not go on."""
+        parked = Settled(run, _parked(run, fault, self.now))
+        if earlier is not None:
+            self._core.abandoned([earlier])
+            parked.ended += earlier.ended
+        return parked
+
+
+def _parked(run: Run, fault: Exception, now: datetime) -> Decision:
+    """The run stands still, with the error in view, until somebody cancels it: none of its leaves
+    can be claimed.
+    """
+    decision = Decision(run.version + 1, run.status, now, parked=describe(fault))
+    for number, state in enumerate(run.nodes):
+        if state.status == "ready" or state.token is not None:
+            decision.nodes[number] = replace(
+                state, status="waiting", rev=decision.version, token=None, engine=None
+            )
+    return decision
