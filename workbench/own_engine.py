@@ -70,9 +70,9 @@ class OwnEngine:
 
     def ensure(self) -> Engine | None:
         """Have an engine running, unless held or not allowed."""
-        if self.held or not self.allowed:
-            return None
         with self._lock:
+            if self.held or not self.allowed:  # asked here: `hold` may have come in between
+                return None
             if self.running is None:
                 engine = Engine(self._dsn)
                 engine.on_change(self._news.heard)
