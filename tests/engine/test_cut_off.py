@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import psycopg
 
 from tests.engine.conftest import Role, StartEngine
@@ -81,3 +83,40 @@ def test_steps_wait_for_a_session_when_the_server_has_none_to_give(
     for run in runs:
         db.wait(run)
         assert db.node(run)["faults"] == 0
+
+
+def test_a_run_that_was_deleted_leaves_its_room_to_others(
+    db: Database, start_engine: StartEngine
+) -> None:
+    start_engine(ceiling=1)
+    with db.gate(1):
+        run = db.start(py(pass_gate, gate=1))
+        db.wait_at_gate(1)
+        db.execute("DELETE FROM df.instances WHERE id = %s", run)
+    db.wait(db.start(py(echo, value=1)))
+
+
+def test_a_stop_that_interrupts_a_step_at_its_runs_lock_counts_nothing(
+    db: Database, start_engine: StartEngine
+) -> None:
+    engine = start_engine()
+    with db.transaction() as conn:
+
+        def blocked() -> bool:
+            query = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+            return bool(db.value(query, conn.info.backend_pid))
+
+        with db.gate(1):
+            run = db.start(sql("SELECT pg_advisory_xact_lock_shared(1)"))
+            db.wait_at_gate(1)
+            conn.execute("SELECT FROM df.instances FOR NO KEY UPDATE")
+        wait_until(blocked)
+        stopping = threading.Thread(target=engine.stop)
+        stopping.start()
+        wait_until(lambda: not blocked())
+        conn.rollback()
+        stopping.join()
+    start_engine()
+    db.wait(run)
+    assert db.outcomes(run) == [(0, "completed")]
+    assert (db.node(run)["faults"], db.node(run)["losses"]) == (0, 0)
