@@ -276,10 +276,9 @@ class Bench:
         self._own.hold()
         return self
 
-    def work_unless_held(self) -> None:
-        """Have an engine running here, unless held or looking only."""
-        if not self.closed:
-            self._own.ensure()
+    def work_unless_held(self) -> bool:
+        """Have an engine running here, unless held or looking only; whether there is one."""
+        return not self.closed and self._own.ensure() is not None
 
     def wait_for_news(self, run_id: str, timeout: float) -> None:
         """Return when the engine here has ended this run, or after `timeout` seconds."""

@@ -108,6 +108,12 @@ class Life:
         self._work.set()
         self._call.set()
 
+    def start_due(self) -> None:
+        """Look for runs to start at once."""
+        if self._core is not None:
+            self._rounds.look_for_due = True
+            self._work.set()
+
     def look_now(self) -> None:
         """Look for runs to start and leaves to claim at once."""
         if self._core is not None:

@@ -76,7 +76,7 @@ class Engine:
 
     def wake(self) -> None:
         """There may be a run to start."""
-        self._call(self._life.look_now)
+        self._call(self._life.start_due)
 
     def on_change(self, callback: Callable[[str, bool], None]) -> None:
         """Have `callback(run_id, ended)` called whenever this engine has moved a run on.

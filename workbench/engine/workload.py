@@ -33,11 +33,13 @@ class Claim:
     stop: Callable[[], None] | None = None
 
     def interrupt(self) -> None:
-        """Ask once whatever executes the leaf to stop."""
-        if not self.interrupted:
-            self.interrupted = True
-            if self.stop is not None:
-                self.stop()
+        """Ask whatever executes the leaf to stop.
+
+        Again and again until it has: a cancel that overtakes its statement finds nothing to cancel.
+        """
+        self.interrupted = True
+        if self.stop is not None:
+            self.stop()
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ __all__ = [
     "run_attempts",
     "run_nodes",
     "run_row",
+    "run_status",
     "unfinished",
 ]
 
@@ -72,6 +73,21 @@ def run_row(conn: Connection, run_id: str) -> RunRow:
     if not rows:
         raise _no_run(run_id)
     return rows[0]
+
+
+def run_status(conn: Connection, run_id: str) -> str:
+    """The status of a run.
+
+    Raises
+    ------
+    NotFound
+        There is no such run, or it is another role's.
+    """
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT df.status(%s)", (run_id,)).fetchone()
+    if row is None or row[0] is None:
+        raise _no_run(run_id)
+    return str(row[0])
 
 
 def run_nodes(conn: Connection, run_id: str) -> list[NodeRow]:
