@@ -181,3 +181,16 @@ def test_an_unstorable_handler_is_refused_before_anything_is_sent() -> None:
         py(lambda: 1)
     with pytest.raises(HandlerError, match="cannot be a handler"):
         py(helper_inside())  # type: ignore[arg-type]
+
+
+def test_a_value_stays_a_value_whatever_the_database_takes_for_a_string(
+    db: Database, start_engine: StartEngine
+) -> None:
+    name = db.value("SELECT quote_ident(current_database())")
+    db.execute(f"ALTER DATABASE {name} SET standard_conforming_strings = off")
+    start_engine()
+    hostile = "\\' || current_user || '"
+    text = f"SELECT $text${hostile}$text$ AS value"
+    run = db.start(sql(text).named("given") >> sql("SELECT $given AS value"))
+    db.wait(run)
+    assert db.rows(run) == [{"value": hostile}]

@@ -34,9 +34,11 @@ __all__ = [
 ]
 
 #: Settings that every reset of a step's session returns to. The timeout frees a run's lock when an
-#: engine freezes between its step's statement and the commit.
+#: engine freezes between its step's statement and the commit. Values are put into statements as
+#: standard strings: where a role's or a database's default is another, they would be code.
 _OPTIONS = (
     "-c df.in_workflow=true -c client_connection_check_interval=2s"
+    " -c standard_conforming_strings=on"
     " -c idle_in_transaction_session_timeout=60s"
 )
 
