@@ -309,9 +309,15 @@ _background: set[asyncio.Task[None]] = set()
 
 def _cancel(session: Session) -> None:
     """Interrupt what the session is executing; whoever awaits it sees the error."""
-    task = asyncio.ensure_future(session.cancel())
+    task = asyncio.ensure_future(_try_to_cancel(session))
     _background.add(task)
     task.add_done_callback(_background.discard)
+
+
+async def _try_to_cancel(session: Session) -> None:
+    """A server that is away cannot be asked, and has nothing to interrupt."""
+    with contextlib.suppress(psycopg.Error, OSError):
+        await session.cancel()
 
 
 def _needs_autocommit(failed: Exception | None, sql: str) -> bool:
