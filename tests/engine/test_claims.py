@@ -201,3 +201,14 @@ def test_a_graph_that_engines_cannot_read_is_parked_and_the_others_go_on(
         f"Invalid durable function graph: root: {key} must be a JSON object"
     )
     db.wait(db.start("SELECT 1"))
+
+
+def test_a_claimed_step_of_a_graph_that_cannot_be_read_takes_no_room(
+    db: Database, start_engine: StartEngine
+) -> None:
+    run = ready_run(db, start_engine)
+    unknown = json.dumps({"node_type": "LATER", "query": "SELECT 1"})
+    db.execute("UPDATE df.definitions SET graph = %s WHERE instance_id = %s", unknown, run)
+    start_engine(ceiling=1)
+    db.wait_running(run)
+    db.wait(db.start("SELECT 1"))

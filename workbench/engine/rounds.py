@@ -276,8 +276,9 @@ class Rounds:
     def _execute(self, claims: list[ClaimedRow]) -> None:
         for row in claims:
             run = self._core.copies.get(row.run)
-            if run is None:
-                continue  # gone, or unreadable: the comparison of tokens gives the claim back
+            if run is None:  # gone, or unreadable: the comparison of tokens gives the claim back
+                self._core.workload.discard([row.token])
+                continue
             state = run.nodes[row.node]
             state.status, state.token, state.engine = "running", row.token, self._core.identity
             claim = self._core.workload.get(row.token)
