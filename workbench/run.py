@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
@@ -31,7 +32,21 @@ if TYPE_CHECKING:
 __all__ = ["NodeResult", "Run"]
 
 _FINISHED = ("completed", "failed", "cancelled")
+_PATIENCE = 4.0  # seconds of waiting after which a look at what is missing is worth it
 _POLL = (0.01, 0.25)  # seconds between looks at a run that another engine executes: from, to
+
+
+def _seconds(timeout: object) -> float | None:
+    """A length of time in seconds, checked."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:
+        raise UsageError(
+            f"timeout takes seconds or a timedelta, not {timeout!r}: nothing was waited for"
+        )
+    return timeout
 
 
 class Waiter(Protocol):
@@ -201,37 +216,53 @@ class Run:
 
     # Waiting.
 
-    def wait(self, timeout: float | None = None) -> Run:
+    def wait(self, timeout: float | timedelta | None = None) -> Run:
         """Wait until the run has ended, in whatever way; interrupting stops the waiting only.
 
-        Says so in a line when no engine is alive to advance it.
+        Says in a line what is missing when nothing can advance it.
 
         Parameters
         ----------
         timeout:
-            Seconds; None waits for as long as it takes.
+            Seconds, or a timedelta; None waits for as long as it takes.
 
         Raises
         ------
         TimeoutError
             The run goes on; the text says what it is doing.
         """
-        works = self._waiter.work_unless_held()
-        if not works and (row := self._row()).status not in _FINISHED and not row.live_engines:
-            print(f"run {self.id} waits, no engine alive: bench.work()")  # noqa: T201
-        deadline = None if timeout is None else time.monotonic() + timeout
+        limit = _seconds(timeout)
+        began = time.monotonic()
+        said = False
         pause = _POLL[0]
+        look = _PATIENCE if self._waiter.work_unless_held() else 0.0
         while not self.done():
-            if deadline is not None and (pause := min(pause, deadline - time.monotonic())) <= 0:
-                raise TimeoutError(
-                    f"run {self.id} is still {self.status} after {timeout:g} s; it goes on. "
-                    f"Look at it: bench.get({self.id!r})"
-                )
+            waited = time.monotonic() - began
+            if not said and waited >= look:
+                said = self._say_what_is_missing()
+                look = waited + _PATIENCE
+            if limit is not None and (pause := min(pause, limit - waited)) <= 0:
+                raise TimeoutError(self._timeout_text(limit))
             self._waiter.wait_for_news(self.id, pause)
             pause = min(pause * 1.5, _POLL[1])
         return self
 
-    def result(self, timeout: float | None = None) -> Any:
+    def _say_what_is_missing(self) -> bool:
+        """Print what keeps the run from going on; whether there was anything to say."""
+        missing = self._row().waits_for
+        if missing is not None:
+            print(f"run {self.id} waits, {missing.replace('`', '')}")  # noqa: T201 - in the waiting cell
+        return missing is not None
+
+    def _timeout_text(self, limit: float) -> str:
+        row = self._row()
+        missing = f" It waits, {row.waits_for.replace('`', '')}." if row.waits_for else ""
+        return (
+            f"run {self.id} is still {row.status} after {limit:g} s; it goes on.{missing} "
+            f"Look at it: bench.get({self.id!r})"
+        )
+
+    def result(self, timeout: float | timedelta | None = None) -> Any:
         """Wait, then return the run's value: that of its last step.
 
         Raises
@@ -239,14 +270,16 @@ class Run:
         RunFailed, RunCancelled
             It did not complete.
         TimeoutError
-            It did not end within `timeout` seconds.
+            It did not end within `timeout`.
         """
         if raised := self.exception(timeout):
             raise raised
         with self._database.connection() as conn:
             return decode(monitor.node_result(conn, self.id, 0).json or "null")
 
-    def exception(self, timeout: float | None = None) -> RunFailed | RunCancelled | None:
+    def exception(
+        self, timeout: float | timedelta | None = None
+    ) -> RunFailed | RunCancelled | None:
         """Wait, then return what `result` would raise; None when the run completed."""
         row = self.wait(timeout)._row()
         if row.status == "failed":
@@ -270,19 +303,21 @@ class Run:
         state = f" [{error['sqlstate']}]" if error.get("sqlstate") else ""
         what = f"{error.get('type')}{state}: {str(error.get('message')).strip()}".rstrip(": ")
         stop = "" if what.endswith((".", "?", "!")) else "."
+        hint = f" {error['hint'].strip()}" if error.get("hint") else ""
         return (
-            f"run {self.id} failed at {step}{attempt}: {what}{stop} "
+            f"run {self.id} failed at {step}{attempt}: {what}{stop}{hint} "
             "Next: run.failure has the whole error, run.attempts every try."
         )
 
     def _step_name(self, number: int | None) -> str:
         for node in self.nodes:
             if node.node_id == number:
-                return (
-                    f"{node.result_name!r} (#{number})"
-                    if node.result_name
-                    else f"#{number} ({node.node_type})"
-                )
+                what = (node.handler or node.query or "").rpartition(":" if node.handler else "\0")[
+                    2
+                ]
+                what = " ".join(what.split())
+                shown = f"{what[:40]}…" if len(what) > 40 else what
+                return f"{node.result_name or shown!r} (#{number})"
         return f"#{number}"
 
     # Acting.

@@ -114,7 +114,7 @@ def test_a_dsn_that_is_no_text_is_refused(given: object) -> None:
 
 def test_an_unreachable_server_is_named_without_the_password() -> None:
     with pytest.raises(
-        DatabaseError, match=r"the database \(d on 127\.0\.0\.1:1\) is away"
+        DatabaseError, match=r"cannot reach the database \(d on 127\.0\.0\.1:1\)"
     ) as refused:
         connect(f"postgresql://u:{SECRET}@127.0.0.1:1/d")
     assert SECRET not in str(refused.value)

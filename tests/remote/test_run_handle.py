@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 import workbench as wb
@@ -234,3 +238,24 @@ def test_a_running_run_is_cancelled_while_somebody_waits(db: Database, bench: Be
         run.result(timeout=10)
     sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
     wait_until(lambda: db.value(sleeping) == 0)
+
+
+def test_a_missing_handler_is_named_while_waiting(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = bench.start(py("nowhere_at_all:fetch"))
+    with pytest.raises(TimeoutError, match="no live engine has the handler nowhere_at_all:fetch"):
+        run.wait(timedelta(seconds=8))
+    assert "run the cell that defines it" in capsys.readouterr().out
+    assert "nowhere_at_all:fetch" in str(run.view())
+
+
+def test_a_misspelt_name_in_a_failed_statement_is_guessed(bench: Bench) -> None:
+    graph = sql("SELECT 1 AS a").named("numbers") >> sql("SELECT $nubmers.a")
+    assert "Did you mean 'numbers'?" in str(bench.start(graph).exception())
+
+
+@pytest.mark.parametrize("timeout", ["5", True, math.nan])
+def test_a_timeout_that_is_no_length_of_time_is_refused(held: Run, timeout: Any) -> None:
+    with pytest.raises(UsageError, match="timeout takes seconds or a timedelta"):
+        held.wait(timeout)

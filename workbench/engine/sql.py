@@ -23,6 +23,8 @@ from workbench.engine.model import Completed, Failed, Faulted, Lost, Released, R
 from workbench.engine.workload import Claim
 from workbench.errors import StepError, ValueRefused
 from workbench.graph.lexer import first_words, refuse
+from workbench.graph.shapes import did_you_mean
+from workbench.graph.substitute import references
 from workbench.store import step, verbs
 from workbench.store.results import CATALOG_QUERY, ResultReader, TypeCatalog
 from workbench.store.verbs import Leaf
@@ -265,7 +267,18 @@ class SqlLeaves:
 
     def _report(self, claim: Claim, failed: Exception) -> None:
         error = describe(failed, trace=not isinstance(failed, psycopg.Error | StepError))
+        run = self._core.copies.get(claim.run)
+        if isinstance(failed, psycopg.errors.SyntaxError) and run is not None:
+            error |= _hint(run, run.plan[claim.node].query or "")
         self._core.workload.report(claim, Failed(claim.node, claim.token, error))
+
+
+def _hint(run: Run, sql: str) -> dict[str, str]:
+    """What a syntax error is likely to be about: a `$name` that names nothing was left as it stood."""
+    known = run.plan.names | {"input"}
+    for name in sorted(references(sql) - known):
+        return {"hint": f"${name} names no result of an earlier step.{did_you_mean(name, known)}"}
+    return {}
 
 
 def _refuse(sql: str) -> None:

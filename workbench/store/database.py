@@ -90,6 +90,11 @@ class Database:
             except psycopg.OperationalError as lost:
                 if self._connection is not None and not self._connection.broken:
                     raise
+                if self._connection is None:
+                    raise DatabaseError(
+                        f"cannot reach the database ({shown(self.dsn)}): "
+                        f"{str(lost).strip().rstrip('?.')}. Check host, port and role of the DSN."
+                    ) from lost
                 raise DatabaseError(
                     f"the database ({shown(self.dsn)}) is away: {str(lost).strip().rstrip('?.')}. "
                     "Nothing is lost; call again when it is back."

@@ -7,7 +7,7 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -29,7 +29,9 @@ Error: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run. `max_backoff` in seconds; `as_of` is the database's clock at the query."""
+    """One run. `max_backoff` in seconds; `as_of` is the database's clock at the query;
+    `missing_handlers` are those that its steps wait for and no living engine has.
+    """
 
     run_id: str
     label: str | None
@@ -52,6 +54,22 @@ class RunRow:
     input_preview: str
     live_engines: int
     as_of: datetime
+    missing_handlers: Sequence[str] = ()
+
+    @property
+    def waits_for(self) -> str | None:
+        """What keeps a run that is not finished from going on, in words; code between backquotes."""
+        if self.status not in ("pending", "running"):
+            return None
+        if not self.live_engines:
+            return "no engine alive: `bench.work()`"
+        if self.missing_handlers:
+            names = ", ".join(f"`{name}`" for name in self.missing_handlers)
+            return (
+                f"no live engine has the handler {names}: run the cell that defines it, or "
+                "`workbench worker --import` its module"
+            )
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,11 +259,9 @@ def _next(data: RunData) -> str | None:
     run = data.run
     if run.status == "failed":
         return "`run.failure` has the attempt; `bench.start(run.definition)` starts its graph anew."
-    if run.status not in ("pending", "running"):
-        return None
-    if not run.live_engines:
+    if run.status in ("pending", "running") and not run.live_engines:
         return "No engine is alive to advance it: `bench.work()` starts one here."
-    return None
+    return f"It waits: {run.waits_for}." if run.waits_for else None
 
 
 def _with_code(text: str) -> list[Safe | str]:

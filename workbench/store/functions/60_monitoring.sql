@@ -8,13 +8,13 @@ RETURNS TABLE (
     max_attempts integer, max_backoff double precision, on_failure text,
     created_at timestamptz, started_at timestamptz, finished_at timestamptz, updated_at timestamptz, wake_at timestamptz,
     error jsonb, parked jsonb, restart_of_run_id text, idempotency_key text, input_preview text,
-    live_engines integer, as_of timestamptz)
+    live_engines integer, missing_handlers text[], as_of timestamptz)
 LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT i.id, d.label, i.status, i.version, i.submitted_by::text, d.database,
            d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
            i.created_at, i.started_at, i.finished_at, i.updated_at, i.wake_at,
            i.error, i.parked, i.restart_of_run_id, i.idempotency_key, left(d.input::text, 2048),
-           df._live_engines(i.submitted_by), df.now()
+           df._live_engines(i.submitted_by), df._missing_handlers(i.id), df.now()
     FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id WHERE i.id = $1
 $$;
 
@@ -25,6 +25,16 @@ LANGUAGE sql STABLE AS $$
     WHERE e.role = $1 AND e.stopped_at IS NULL AND e.died_at IS NULL
       AND e.last_seen_at > clock_timestamp() - make_interval(secs => (df._setting('heartbeat_limit') #>> '{}')::float8)
       AND df._lock_held(e.lock_key, e.backend_pid)
+$$;
+
+-- Handlers that ready steps of a run have been waiting for, and that no living engine says it has. Engines look for what is
+-- asked for several times a second and say so with their next heartbeat: within 3 seconds, if they find it.
+CREATE OR REPLACE FUNCTION df._missing_handlers(run text) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(DISTINCT n.handler), '{}') FROM df.nodes n
+    WHERE n.instance_id = run AND n.status = 'ready' AND n.handler IS NOT NULL AND n.ready_at < df.now() - interval '3 seconds'
+      AND NOT EXISTS (SELECT FROM df.engines e
+                      WHERE e.role = n.submitted_by AND e.stopped_at IS NULL AND e.died_at IS NULL AND n.handler = ANY (e.handlers))
 $$;
 
 -- Every node in pre-order. A composite's own row names the node whose value it has, and previews nothing.
