@@ -30,6 +30,7 @@ class Context:
     max_attempts: int
     dsn: str = field(repr=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+    _noticed: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -40,7 +41,14 @@ class Context:
         """Whether the result is not wanted any more: the run was cancelled or has failed. Long
         handlers should look and return.
         """
+        if self._cancelled.is_set():
+            self._noticed.set()
         return self._cancelled.is_set()
+
+    @property
+    def noticed(self) -> bool:
+        """Whether the handler has seen that it is cancelled: it may have returned early."""
+        return self._noticed.is_set()
 
     def cancel(self) -> None:
         """Called by the engine."""

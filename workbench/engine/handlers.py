@@ -106,7 +106,7 @@ class Handlers:
             event = Failed(claim.node, claim.token, describe(error), fingerprint=code)
         finally:
             self._running.discard(claim.token)
-        if context.cancelled:  # it was asked to return early: half a result is none, and no failure
+        if context.noticed:  # it may have returned early: half a result is none, and no failure
             event = Released(claim.node, claim.token)
         self._workload.report(claim, event)
 
