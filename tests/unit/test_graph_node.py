@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import uuid
 
 import pytest
 
@@ -121,10 +122,21 @@ def test_values_become_literals_in_code_only() -> None:
     )
 
 
-def test_a_date_becomes_iso_text() -> None:
-    assert sql("SELECT $d::date", d=datetime.date(2026, 11, 30)).query == (
-        "SELECT '2026-11-30'::date"
-    )
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (datetime.date(2026, 11, 30), "DATE '2026-11-30'"),
+        (datetime.datetime(2026, 11, 30, 9, 12), "TIMESTAMP '2026-11-30 09:12:00'"),  # noqa: DTZ001
+        (
+            datetime.datetime(2026, 11, 30, 9, 12, tzinfo=datetime.UTC),
+            "TIMESTAMPTZ '2026-11-30 09:12:00+00:00'",
+        ),
+        (datetime.time(9, 12), "TIME '09:12:00'"),
+        (uuid.UUID(int=5), "UUID '00000000-0000-0000-0000-000000000005'"),
+    ],
+)
+def test_a_value_that_is_no_json_says_its_type(value: object, text: str) -> None:
+    assert sql("SELECT $v", v=value).query == f"SELECT {text}"
 
 
 def test_values_leave_references_alone() -> None:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Sized
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Never
+from typing import Any, Final, Never
 
 from workbench.errors import GraphError, HandlerError
 from workbench.graph.codec import loads
@@ -208,11 +208,20 @@ def _check_plain(reference: Reference) -> None:
         )
 
 
+#: Values whose literals say their type, so that `$day + 1` is a date; the first match counts.
+_TYPED: Final = (
+    (datetime.datetime, "TIMESTAMP"),
+    (datetime.date, "DATE"),
+    (datetime.time, "TIME"),
+    (uuid.UUID, "UUID"),
+)
+
+
 def _literal(value: Any, name: str) -> str:
-    if isinstance(value, datetime.date | datetime.time):
-        return quote(value.isoformat())
-    if isinstance(value, uuid.UUID):
-        return quote(str(value))
+    for kind, type_name in _TYPED:
+        if isinstance(value, kind):
+            zoned = "TZ" if type_name.startswith("TIME") and value.tzinfo is not None else ""
+            return f"{type_name}{zoned} {quote(str(value))}"
     if isinstance(value, decimal.Decimal) and value.is_finite():
         text = format(value, "f")
         return f"({text})" if text.startswith("-") else text
