@@ -220,7 +220,7 @@ _TYPED: Final = (
 def _literal(value: Any, name: str) -> str:
     for kind, type_name in _TYPED:
         if isinstance(value, kind):
-            zoned = "TZ" if type_name.startswith("TIME") and value.tzinfo is not None else ""
+            zoned = "" if getattr(value, "tzinfo", None) is None else "TZ"
             return f"{type_name}{zoned} {quote(str(value))}"
     if isinstance(value, decimal.Decimal) and value.is_finite():
         text = format(value, "f")
