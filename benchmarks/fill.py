@@ -24,8 +24,8 @@ _INSTANCES = """
     SELECT id, 'completed', df._me(), %(leaves)s + 1, at, at, at, at FROM filled
 """
 _DEFINITIONS = """
-    INSERT INTO df.definitions (instance_id, submitted_by, label, graph)
-    SELECT id, df._me(), 'finished', %(graph)s::json FROM filled
+    INSERT INTO df.definitions (instance_id, submitted_by, created_at, label, graph)
+    SELECT id, df._me(), at, 'finished', %(graph)s::json FROM filled
 """
 _NODES = """
     INSERT INTO df.nodes (instance_id, node_id, submitted_by, node_type, status, rev, attempt, engine_id,

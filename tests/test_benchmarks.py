@@ -123,6 +123,13 @@ def test_an_effect_that_happened_twice_voids_the_measurement(
     )
 
 
+def test_the_benchmarks_with_targets_all_run(tmp_path: Path) -> None:
+    names = ("chain", "python", "idle", "million")
+    for benchmark in measured(tmp_path, *names):
+        assert benchmark["error"] is None
+        assert benchmark["figures"]
+
+
 def measured(directory: Path, *names: str, status: int = 0) -> list[dict[str, Any]]:
     """What a quick invocation wrote about each benchmark."""
     path = directory / "quick.json"
