@@ -220,7 +220,7 @@ class SqlLeaves:
                 prepared=False,
             ),
             verbs.COMMIT,
-            *step.RESET,
+            *step.RESET_AFTER_TAIL,
         )
         raise_first([written, committed])
         if committed.command_status != b"COMMIT":

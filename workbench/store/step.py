@@ -25,6 +25,7 @@ from workbench.store.wire import Session, Statement, error, rows
 __all__ = [
     "OWN_PATH",
     "RESET",
+    "RESET_AFTER_TAIL",
     "Ran",
     "mark_alone",
     "on_own_path",
@@ -79,6 +80,8 @@ RESET = tuple(
         b"DISCARD SEQUENCES",
     )
 )
+#: The same after a transaction's tail, which has closed cursors and reset role and settings.
+RESET_AFTER_TAIL = RESET[3:]
 _ENTER = 6  # statements before the user's
 _SHOWN = _ENTER + 3  # where the tail reads back
 _LOCK = _ENTER + 1 + len(_TAIL)
