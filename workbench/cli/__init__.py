@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import psycopg
 
-from .. import __version__
-from ..errors import WorkbenchError
-from . import db, demo, migrate, worker
+from workbench import __version__
+from workbench.cli import db, demo, migrate, worker
+from workbench.errors import WorkbenchError
 
 __all__ = ["main"]
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import EmbeddedError
-from ..store import embedded
-from ._types import Parsers
+from workbench.cli._types import Parsers
+from workbench.errors import EmbeddedError
+from workbench.store import embedded
 
 Command = Callable[[argparse.Namespace], int]
 

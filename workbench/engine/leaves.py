@@ -77,10 +77,8 @@ class Leaves:
         except StepError as refused:
             error = describe(refused, trace=False)
             self._core.workload.report(claim, Failed(claim.node, claim.token, error))
-        except (
-            psycopg.Error,
-            OSError,
-        ) as refused:  # it needed a session, and nothing of it has run
+        except (psycopg.Error, OSError) as refused:
+            # It needed a session, and nothing of it has run.
             log.warning("run %s node %s: no session for it: %s", run.id, claim.node, refused)
             await asyncio.sleep(NO_SESSION)
             self._core.workload.report(claim, Released(claim.node, claim.token))

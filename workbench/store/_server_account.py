@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import EmbeddedError
+from workbench.errors import EmbeddedError
 
 if sys.platform != "win32":
     import pwd

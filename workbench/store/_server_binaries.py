@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import EmbeddedError
-from ._server_account import USE_A_DSN, Account, unreachable_part
+from workbench.errors import EmbeddedError
+from workbench.store._server_account import USE_A_DSN, Account, unreachable_part
 
 OLDEST_MAJOR = 14
 _WHEEL_BIN = Path("pginstall/bin")

@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..errors import EmbeddedError
-from ._server_account import USE_A_DSN, Account, account_for, user_name
-from ._server_binaries import Binaries, usable_binaries
-from ._server_lock import Postmaster, ServerLock, read_postmaster
+from workbench.errors import EmbeddedError
+from workbench.store._server_account import USE_A_DSN, Account, account_for, user_name
+from workbench.store._server_binaries import Binaries, usable_binaries
+from workbench.store._server_lock import Postmaster, ServerLock, read_postmaster
 
 logger = logging.getLogger("workbench")
 

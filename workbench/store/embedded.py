@@ -22,11 +22,11 @@ from types import MappingProxyType
 import platformdirs
 from psycopg import pq
 
-from ..errors import EmbeddedError
-from ._server_account import USE_A_DSN, account_for, unreachable_part
-from ._server_binaries import find_bin, find_psql
-from ._server_lock import Postmaster, ServerLock, read_postmaster
-from ._server_start import ServerProcess, reap, remove_socket_folder, start
+from workbench.errors import EmbeddedError
+from workbench.store._server_account import USE_A_DSN, account_for, unreachable_part
+from workbench.store._server_binaries import find_bin, find_psql
+from workbench.store._server_lock import Postmaster, ServerLock, read_postmaster
+from workbench.store._server_start import ServerProcess, reap, remove_socket_folder, start
 
 __all__ = ["ServerStatus", "default_home", "ensure", "find_bin", "find_psql", "status", "stop"]
 
