@@ -28,6 +28,7 @@ LANGUAGE sql IMMUTABLE AS $$
            ('max_faults', '5', 'failed checkpoints after which a node fails'),
            ('max_activity_concurrency', '2', 'leaves that run at once'),
            ('max_http_concurrency', '2', 'HTTP requests that run at once'),
+           ('list_instances_max_limit', '1000', 'rows that one call of df.list_instances may ask for'),
            ('clock', NULL, 'overrides df.now() for tests: {"at": timestamp} or {"offset": seconds}')
 $$;
 
