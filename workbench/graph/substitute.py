@@ -2,7 +2,8 @@
 
 First every `{identifier}` that is a variable is replaced, raw, wherever it stands. Then the
 `$name` references that the lexer finds in code become literals. Names that are not known stay as
-they are. Which names a node sees is the engine's decision; HTTP texts will use the same lookups.
+they are. Which names a node sees is the engine's decision; HTTP texts (`http_text`) use the same
+lookups.
 """
 
 from __future__ import annotations
@@ -138,19 +139,44 @@ def _input_value(text: str, names: Mapping[str, Named]) -> Json:
     return named.value if rows is None else rows
 
 
-def _sql_text(reference: Reference, named: Named) -> str:
-    if reference.star:
-        rows = _rows(named)
-        if rows is None:
-            raise SubstitutionError(
-                f"${reference.name}.*: invalid result format: the result is {_kind(named.value)}, "
-                "not a row set; return a list of objects"
-            )
-        return row_set(reference.name, rows, _types(named))
+def value_of(reference: Reference, named: Named) -> Json:
+    """Return what `$name`, `$name.path` and their `?` forms stand for.
+
+    Raises:
+        SubstitutionError: no rows or NULL (and the reference has no `?`), or no such field.
+    """
     value = _field(reference, named) if reference.path else _bare(reference, named)
     if value is None and not reference.optional:
         raise SubstitutionError(_null_text(reference, named))
-    return literal(value)
+    return value
+
+
+def lacks_field(reference: Reference, named: Named) -> bool:
+    """Tell whether a result has fields, but not the one that the path begins with."""
+    rows = _rows(named, limit=1)
+    value = named.value if rows is None else next(iter(rows), None)
+    return bool(reference.path) and isinstance(value, dict) and reference.path[0] not in value
+
+
+def rows_of(reference: Reference, named: Named) -> list[dict[str, Json]]:
+    """Return what `$name.*` stands for: all rows.
+
+    Raises:
+        SubstitutionError: the result is no row set.
+    """
+    rows = _rows(named)
+    if rows is None:
+        raise SubstitutionError(
+            f"${reference.name}.*: invalid result format: the result is {_kind(named.value)}, "
+            "not a row set; return a list of objects"
+        )
+    return rows
+
+
+def _sql_text(reference: Reference, named: Named) -> str:
+    if reference.star:
+        return row_set(reference.name, rows_of(reference, named), _types(named))
+    return literal(value_of(reference, named))
 
 
 def _spaced(sql: str, reference: Reference, text: str) -> str:
