@@ -28,6 +28,8 @@ LANGUAGE sql IMMUTABLE AS $$
            ('max_faults', '5', 'failed checkpoints after which a node fails'),
            ('max_activity_concurrency', '2', 'leaves that run at once'),
            ('max_http_concurrency', '2', 'HTTP requests that run at once'),
+           ('http_allow', '[]', 'restricted hosts and addresses that HTTP steps may reach: ["127.0.0.1", "10.2.0.0/16", ".corp.example"]'),
+           ('http_deny', '[]', 'hosts and addresses that HTTP steps may not reach; wins over http_allow'),
            ('list_instances_max_limit', '1000', 'rows that one call of df.list_instances may ask for'),
            ('clock', NULL, 'overrides df.now() for tests: {"at": timestamp} or {"offset": seconds}')
 $$;
@@ -51,6 +53,8 @@ BEGIN
         IF jsonb_typeof($2) <> 'object' OR NOT ($2 ? 'at' OR $2 ? 'offset') THEN
             RAISE EXCEPTION 'setting "clock" takes {"at": timestamp} or {"offset": seconds}, not %', $2 USING ERRCODE = '22023';
         END IF;
+    ELSIF $1 IN ('http_allow', 'http_deny') THEN
+        PERFORM df._check_destinations($1, $2);
     ELSIF jsonb_typeof($2) <> 'number' OR ($2 #>> '{}')::numeric <= 0
           OR ($1 <> 'heartbeat_limit' AND ($2 #>> '{}')::numeric <> trunc(($2 #>> '{}')::numeric)) THEN
         RAISE EXCEPTION 'setting "%" takes a positive % and not %', $1,
