@@ -71,7 +71,8 @@ END $$;
 -- Where a page ends: hex, so that nobody is tempted to build one.
 CREATE OR REPLACE FUNCTION df._cursor(created_at timestamptz, instance_id text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT encode(convert_to(format('v1|%s+00|%s', to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), instance_id), 'UTF8'), 'hex')
+    SELECT encode(convert_to(concat_ws('|', 'v1', to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US+00'), instance_id), 'UTF8'),
+                  'hex')
 $$;
 
 CREATE OR REPLACE FUNCTION df._read_cursor(cursor text, OUT created_at timestamptz, OUT instance_id text)
@@ -89,15 +90,17 @@ BEGIN
     created_at := part[1]::timestamptz;
     instance_id := part[2];
     IF part IS NULL THEN
-        RAISE EXCEPTION 'df.list_instances: invalid after_cursor' USING ERRCODE = '22023', HINT = 'Pass next_cursor of the page before, as it is.';
+        RAISE invalid_datetime_format;
     END IF;
-EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
-    RAISE EXCEPTION 'df.list_instances: invalid after_cursor' USING ERRCODE = '22023', HINT = 'Pass next_cursor of the page before, as it is.';
+EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow OR invalid_time_zone_displacement_value THEN
+    RAISE EXCEPTION 'df.list_instances: invalid after_cursor' USING ERRCODE = '22023',
+        HINT = 'Pass the next_cursor of the page before, as it is.';
 END $$;
 
--- What all of these say of one run. `execution` is the iteration of a LOOP at the root; `output` the result's JSON, or what went wrong.
+-- What all of these say of a run. `execution` is the iteration of a LOOP at the root; `output` the result's JSON, or what went wrong.
 CREATE OR REPLACE FUNCTION df._instance(run text)
-RETURNS TABLE (label text, function_name text, status text, execution bigint, output text, created_at timestamptz, completed_at timestamptz)
+RETURNS TABLE (
+    label text, function_name text, status text, execution bigint, output text, created_at timestamptz, completed_at timestamptz)
 LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT d.label, 'workbench', i.status, CASE root.node_type WHEN 'LOOP' THEN greatest(root.iteration, 1)::bigint ELSE 1 END,
            CASE WHEN i.status = 'completed' THEN coalesce(root.result, leaf.result)::text
@@ -180,8 +183,8 @@ LANGUAGE sql VOLATILE STRICT AS $$
         FROM placed p JOIN found f ON f.parent_id = p.node_id
         CROSS JOIN LATERAL (SELECT f.node_type = 'LOOP' OR p.node_type IN ('JOIN', 'RACE') AS own) s
     )
-    SELECT f.node_id::text, f.node_type, df._stored_query(f.node ->> 'query', c.condition_node::text, c.extra_nodes), f.node ->> 'result_name',
-           c.left_node::text, c.right_node::text, f.status,
+    SELECT f.node_id::text, f.node_type, df._stored_query(f.node ->> 'query', c.condition_node::text, c.extra_nodes),
+           f.node ->> 'result_name', c.left_node::text, c.right_node::text, f.status,
            CASE f.status WHEN 'completed' THEN coalesce(f.result, leaf.result)::text END,
            CASE WHEN f.status NOT IN ('pending', 'skipped') THEN format('{"execution_id":"%s::%s"}', p.scope, p.generation) END,
            f.word, CASE f.word WHEN 'skipped' THEN p.ended_above::text END, f.updated_at

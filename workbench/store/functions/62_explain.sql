@@ -61,7 +61,7 @@ LANGUAGE sql STABLE AS $$
         SELECT format('Instance: %s%s', i.id, ' (' || d.label || ')') || E'\n'
             || format('Status:   %s %s', CASE i.status WHEN 'cancelled' THEN '✗' ELSE df._mark(i.status) END, initcap(i.status)) || E'\n'
             || coalesce('Output:   ' || df._cut(regexp_replace(o.output, '\s*[\n\r]\s*', ' ', 'g'), 60) || E'\n', '')
-            || E'\n' || df._explain_text(d.graph::jsonb, i.id)
+            || E'\n' || df._explain_text(NULL, i.id)
         FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id CROSS JOIN LATERAL df._instance(i.id) o
         WHERE i.id = lower(run)), format('Instance ''%s'' not found', run))
 $$;
@@ -71,28 +71,31 @@ CREATE OR REPLACE FUNCTION df._explain_text(graph jsonb, run text) RETURNS text
 LANGUAGE sql STABLE AS $$
     WITH lines AS MATERIALIZED (
         SELECT r.line, l.n, l.text
-        FROM df._explain_rows(graph, run) r
+        FROM df._explain_rows(graph, run) r CROSS JOIN LATERAL (SELECT left(r.prefix, -2) AS above) p
         CROSS JOIN LATERAL string_to_table(
-            concat(left(r.prefix, -2) || r.heading || E'\n', r.prefix, r.connector, r.label, ' ' || r.mark), E'\n') WITH ORDINALITY AS l (text, n)
+            concat(p.above || replace(r.heading, E'\n', E'\n' || p.above) || E'\n', r.prefix, r.connector, r.label, ' ' || r.mark),
+            E'\n') WITH ORDINALITY AS l (text, n)
         WHERE r.line IS NOT NULL
     )
     SELECT string_agg(rpad(l.text, w.width), E'\n' ORDER BY l.line, l.n)
     FROM lines l CROSS JOIN (SELECT max(length(text)) + 4 AS width FROM lines) w
 $$;
 
--- Every node of a graph with its place in the picture, and its state when `run` is given. `line` counts from 1 in the order of
--- drawing; it is NULL for a THEN, whose steps stand one below the other. `heading` stands on a line of its own before the node's,
--- behind `prefix` less two spaces. Numbers, parents and depths are those of df._walk.
+-- Every node of a graph, or of a run's with its state, and its place in the picture; one of the two is given. `line` counts from 1
+-- in the order of drawing; it is NULL for a THEN, whose steps stand one below the other. `heading`, a line or more, stands before
+-- the node's line, behind `prefix` less two spaces. Numbers, parents and depths are those of df._walk.
 CREATE OR REPLACE FUNCTION df._explain_rows(graph jsonb, run text)
 RETURNS TABLE (
     line integer, node_id integer, parent_id integer, depth integer, node_type text, result_name text,
     prefix text, connector text, heading text, label text, status text, mark text, iteration integer)
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE drawn (place, turns, node, prefix, connector, inner_prefix, heading) AS (
-        SELECT '{}'::integer[], '{}'::integer[], graph, '', '', '    ', NULL::text
+        SELECT '{}'::integer[], '{}'::integer[], g.node, '', '', '    ', NULL::text
+        FROM (SELECT coalesce(graph, (SELECT d.graph::jsonb FROM df.definitions d WHERE d.instance_id = run)) AS node) g
+        WHERE g.node IS NOT NULL
         UNION ALL
         SELECT d.place || c.ord, d.turns || c.turn, c.node, n.prefix,
-               CASE WHEN NOT d.is_then THEN CASE WHEN c.is_last THEN '└─' ELSE '├─' END WHEN c.ord = 1 THEN d.connector ELSE '→ ' END,
+               CASE WHEN d.is_then THEN CASE c.ord WHEN 1 THEN d.connector ELSE '→ ' END WHEN c.is_last THEN '└─' ELSE '├─' END,
                n.prefix || CASE WHEN d.is_then OR c.is_last THEN '    ' ELSE '│   ' END,
                CASE WHEN NOT d.is_then THEN c.heading WHEN c.ord = 1 THEN d.heading END
         FROM (SELECT w.*, w.node ->> 'node_type' = 'THEN' AS is_then FROM drawn w) d
@@ -120,13 +123,17 @@ LANGUAGE sql IMMUTABLE AS $$
            CASE k.kind WHEN 'JOIN' THEN c.ord = CASE k.extras WHEN 0 THEN 2 ELSE 3 + k.extras END
                 WHEN 'RACE' THEN c.ord = 2 WHEN 'FLOW' THEN c.ord = 3 + k.extras ELSE true END,
            CASE k.kind
-               WHEN 'IF' THEN CASE c.ord WHEN 3 THEN '? condition:' WHEN 1 THEN '✓ then:' ELSE '✗ else:' END
-               WHEN 'LOOP' THEN CASE c.ord WHEN 3 THEN '? while:' ELSE '↻ body:' END
+               WHEN 'IF' THEN CASE c.ord WHEN 3 THEN '? condition:' WHEN 1 THEN k.rows_of || '✓ then:' ELSE '✗ else:' END
+               WHEN 'LOOP' THEN CASE WHEN c.ord <> 3 THEN '↻ body:' WHEN df._is_until($1) THEN '? until:' ELSE '? while:' END
                WHEN 'FLOW' THEN format('◆ step %s:', c.ord - 3)
                WHEN 'MAP' THEN '∀ element:'
                ELSE format('║ branch %s:', CASE WHEN c.ord > 3 THEN c.ord - 1 ELSE c.ord END) END,
            c.node
-    FROM (SELECT $1 ->> 'node_type' AS kind, jsonb_array_length(coalesce($1 -> 'extra_nodes', '[]')) AS extras) k
+    FROM (SELECT $1 ->> 'node_type' AS kind, jsonb_array_length(coalesce($1 -> 'extra_nodes', '[]')) AS extras,
+                 -- df.if_rows has no condition node; what it asks stands where that would.
+                 concat(E'? condition:\n  └─rows of ''' || CASE WHEN $1 ->> 'node_type' = 'IF' AND $1 ->> 'condition_node' IS NULL
+                                                             THEN ($1 ->> 'query')::jsonb ->> 'result_name' END || E'''\n') AS rows_of
+          OFFSET 0) k  -- once, not once a child
     CROSS JOIN LATERAL (
         SELECT 1, $1 -> 'left_node'
         UNION ALL SELECT 2, $1 -> 'right_node'
@@ -142,12 +149,14 @@ CREATE OR REPLACE FUNCTION df._label(node jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT concat(
         CASE k.kind
-            WHEN 'SQL' THEN 'SQL: ' || df._cut(k.query, 50)
+            WHEN 'SQL' THEN 'SQL: ' || df._cut(coalesce(nullif(k.query, ''), '?'), 50)
             WHEN 'SLEEP' THEN format('SLEEP %ss', k.query)
-            WHEN 'WAIT_SCHEDULE' THEN format('WAIT ''%s''', k.query::jsonb ->> 'cron_expr')
-            WHEN 'SIGNAL' THEN concat(format('SIGNAL ''%s''', k.query::jsonb ->> 'signal_name'), ' (' || (k.query::jsonb ->> 'timeout_seconds') || 's)')
+            WHEN 'WAIT_SCHEDULE' THEN concat(format('WAIT ''%s''', k.query::jsonb ->> 'cron_expr'), ' ' || (k.query::jsonb ->> 'timezone'))
+            WHEN 'SIGNAL' THEN concat(format('SIGNAL ''%s''', k.query::jsonb ->> 'signal_name'),
+                                      ' (' || (k.query::jsonb ->> 'timeout_seconds') || 's)')
             WHEN 'BREAK' THEN concat('BREAK', ' ''' || df._cut(k.query::jsonb ->> 'break_value', 20) || '''')
-            WHEN 'LOOP' THEN CASE WHEN k.node ->> 'condition_node' IS NULL THEN 'LOOP (infinite)' ELSE 'LOOP (while)' END
+            WHEN 'LOOP' THEN CASE WHEN k.node ->> 'condition_node' IS NULL THEN 'LOOP (infinite)'
+                                  WHEN df._is_until(k.node) THEN 'LOOP (until)' ELSE 'LOOP (while)' END
             WHEN 'JOIN' THEN format('JOIN (%s)', 2 + k.extras)
             WHEN 'FLOW' THEN format('FLOW (%s)', k.extras)
             WHEN 'PYTHON' THEN format('PYTHON %s', k.query::jsonb ->> 'handler')
@@ -158,6 +167,9 @@ LANGUAGE sql IMMUTABLE AS $$
     FROM (SELECT node, node ->> 'node_type' AS kind, node ->> 'query' AS query,
                  jsonb_array_length(coalesce(node -> 'extra_nodes', '[]')) AS extras) k
 $$;
+
+CREATE OR REPLACE FUNCTION df._is_until(node jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$ SELECT (node -> 'options' -> 'until' = 'true') IS TRUE $$;
 
 -- At most `limit_bytes` of UTF-8, three of them dots if anything is missing, and never a part of a character.
 CREATE OR REPLACE FUNCTION df._cut(said text, limit_bytes integer) RETURNS text
