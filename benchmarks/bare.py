@@ -25,7 +25,8 @@ from benchmarks.sizes import Sizes
 from benchmarks.workload import Workload
 from workbench.engine import documents
 from workbench.engine.core import Core, Settled
-from workbench.engine.model import Completed, Plan, Run, Start, Value
+from workbench.engine.model import Completed, Run, Start, Value
+from workbench.engine.plan import Plan
 from workbench.engine.policy import Policy
 from workbench.engine.workload import Claim
 from workbench.engine.workload import Workload as Claims

@@ -8,14 +8,14 @@ parked; the others go on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
 from workbench.engine.copies import unreadable
 from workbench.engine.core import Core, Settled
 from workbench.engine.failure import describe
-from workbench.engine.model import Decision, Event, Revive, Run, Start
+from workbench.engine.model import Decision, Event, Run, Signal, Start, Wake
 from workbench.engine.workload import Claim, Report
 from workbench.store.verbs import RunRow
 
@@ -40,15 +40,37 @@ class Batch:
         self.refused: list[Report] = []
         self.ownerless: list[Claim] = []
 
-    def decide(self, reports: Iterable[Report], locked: Set[str], due: Iterable[RunRow]) -> None:
-        """Settle the reports of runs that are locked, and the runs that are due."""
+    def report(self, reports: Iterable[Report], locked: Set[str]) -> None:
+        """Settle the reports of runs that are locked."""
         for report in reports:
             if report.claim.run in locked:
                 self._report(report)
             else:
                 self.deferred.append(report)
+
+    def wake(
+        self,
+        due: Iterable[RunRow],
+        signals: Mapping[str, Sequence[Signal]],
+        troubled: Mapping[str, Exception],
+    ) -> None:
+        """Settle the runs that are due, with the signals that are there for them. Those in trouble,
+        whose transition could not be written, are parked.
+        """
         for row in due:
-            self._start(row)
+            try:
+                run = self._core.copies.take(row)
+            except Exception as fault:
+                log.exception("run %s: its graph cannot be read, the run is parked", row.id)
+                run = unreadable(row)
+                self.settled[run.id] = self._park(run, fault, None)
+                continue
+            if row.id in troubled:
+                log.error("run %s is parked: %s", row.id, troubled[row.id])
+                self.settled[run.id] = self._park(run, troubled[row.id], None)
+                continue
+            event = Start() if run.status == "pending" else Wake(tuple(signals.get(row.id, ())))
+            self._settle(run, event)
 
     def _report(self, report: Report) -> None:
         run = self._core.copies.get(report.claim.run)
@@ -56,16 +78,6 @@ class Batch:
             self.ownerless.append(report.claim)
         elif not self._settle(run, report.event, report.claim):
             self.refused.append(report)
-
-    def _start(self, row: RunRow) -> None:
-        try:
-            run = self._core.copies.take(row)
-        except Exception as fault:
-            log.exception("run %s: its graph cannot be read, the run is parked", row.id)
-            run = unreadable(row)
-            self.settled[run.id] = self._park(run, fault, None)
-            return
-        self._settle(run, Start() if run.status == "pending" else Revive())
 
     def _settle(self, run: Run, event: Event, ended: Claim | None = None) -> bool:
         """Decide about one event; False when it was refused."""

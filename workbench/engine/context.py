@@ -20,8 +20,11 @@ class Context:
         The run, and the node's number in pre-order.
     attempt, max_attempts:
         This try, from 1, and how many there may be.
+    iterations:
+        Which iteration of each loop around the node this is, the outermost loop first.
     idempotency_key:
-        The same for every attempt of this node: give it to services that deduplicate.
+        The same for every attempt of this node in these iterations: give it to services that
+        deduplicate.
     """
 
     run_id: str
@@ -29,12 +32,13 @@ class Context:
     attempt: int
     max_attempts: int
     dsn: str = field(repr=False)
+    iterations: tuple[int, ...] = ()
     _cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     _noticed: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
     def idempotency_key(self) -> str:
-        return f"{self.run_id}/{self.node}"
+        return "/".join(map(str, (self.run_id, self.node, *self.iterations)))
 
     @property
     def cancelled(self) -> bool:

@@ -11,7 +11,8 @@ from collections import OrderedDict
 from datetime import datetime
 from typing import Any
 
-from workbench.engine.model import NodeState, Plan, Run
+from workbench.engine.model import NodeState, Run
+from workbench.engine.plan import Plan
 from workbench.engine.policy import Policy
 from workbench.store.verbs import LockedRow, RunRow
 
@@ -43,11 +44,14 @@ class _Plans:
 class Copies:
     """The runs an engine holds in memory, by id. A copy lives as long as the engine executes a leaf
     of its run.
+
+    `database` is the name of the one that holds the runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, database: str | None = None) -> None:
         self._runs: dict[str, Run] = {}
         self._plans = _Plans()
+        self._database = database
 
     def __contains__(self, run: str) -> bool:
         return run in self._runs
@@ -64,6 +68,11 @@ class Copies:
     def clear(self) -> None:
         """Forget everything: after a reconnect no copy is trusted."""
         self._runs.clear()
+
+    def distrust(self, run: str) -> None:
+        """Have all rows of a run read again when it is next locked."""
+        if (copy := self._runs.get(run)) is not None:
+            copy.version = -1
 
     def version(self, run: str) -> int:
         """The version of the copy; -1, which asks for every node, when there is none."""
@@ -87,6 +96,7 @@ class Copies:
             input=row.input,
             variables=json.loads(row.vars) if row.vars != "{}" else {},
             database=row.database,
+            elsewhere=row.database not in (None, self._database),
         )
         _take_nodes(run, row.nodes)
         self._runs[row.id] = run
@@ -114,8 +124,9 @@ def unreadable(row: RunRow) -> Run:
 def _take_nodes(run: Run, rows: str | None) -> None:
     if rows is None:
         return
+    run.values.clear()  # somebody else may have given a name anew
     for number, *fields in json.loads(rows):
-        run.nodes[number] = _state(fields)
+        run.set(number, _state(fields))
 
 
 def _state(fields: list[Any]) -> NodeState:

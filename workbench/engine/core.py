@@ -16,7 +16,15 @@ from uuid import uuid4
 
 from workbench.engine.copies import Copies
 from workbench.engine.machine import Limits, decide
-from workbench.engine.model import TERMINAL, Decision, Error, Event, Run
+from workbench.engine.model import (
+    TERMINAL,
+    Decision,
+    Error,
+    Event,
+    NameChange,
+    Run,
+    SetName,
+)
 from workbench.engine.workload import Claim, Workload
 from workbench.graph.substitute import Column, Named
 from workbench.graph.values import decode
@@ -62,13 +70,14 @@ class Host(Protocol):
 class Core:
     """The state of an engine between its components. Touched by the engine's loop only."""
 
-    def __init__(self, dsn: str, workload: Workload, host: Host) -> None:
+    def __init__(self, dsn: str, database: str, workload: Workload, host: Host) -> None:
         self.dsn = dsn
+        self.database = database
         self.identity = ""
         self.stopping = False
         self.claiming = False
         self.limits = Limits()
-        self.copies = Copies()
+        self.copies = Copies(database)
         self.workload = workload
         self._host = host
 
@@ -126,10 +135,8 @@ class Core:
         """The database has it: bring the copy up to date and execute what was taken."""
         run, decision = settled.run, settled.decision
         run.apply(decision)
-        for name, (_, value) in decision.names.items():
-            run.values.pop(name, None)
-            if len(value.json) <= CACHED_VALUE:
-                run.values[name] = named(value.json, value.columns)
+        for change in decision.names:
+            _remember(run, change)
         self._end_claims(settled)
         for claim in settled.claims:
             claim.begun = True
@@ -160,6 +167,17 @@ class Core:
         """Keep no copy of a run in which nothing executes here."""
         if not self.workload.busy_with(run):
             self.copies.drop(run)
+
+
+def _remember(run: Run, change: NameChange) -> None:
+    """Keep what a name means now, if it is at hand."""
+    if not isinstance(change, SetName):
+        run.values.clear()
+        return
+    run.values.pop((change.scope, change.name), None)
+    value = change.value
+    if value is not None and len(value.json) <= CACHED_VALUE:
+        run.values[change.scope, change.name] = named(value.json, value.columns)
 
 
 def _reason(error: Error | None) -> str:

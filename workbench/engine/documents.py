@@ -11,11 +11,33 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from workbench.engine.model import AttemptEnd, Decision, NodeState, Value
+from workbench.engine.model import (
+    AttemptEnd,
+    Decision,
+    IterationEnd,
+    MoveNames,
+    NameChange,
+    NodeState,
+    SetName,
+    Value,
+)
 from workbench.store import verbs
 from workbench.store.wire import Statement
 
 __all__ = ["statement"]
+
+#: The arguments of `df._checkpoint`, in order.
+PARTS = (
+    "runs",
+    "nodes",
+    "attempts",
+    "cancelled",
+    "gathered",
+    "named",
+    "moved",
+    "iterations",
+    "signals",
+)
 
 
 def statement(
@@ -39,22 +61,46 @@ def statement(
     tell:
         Whether the commit wakes the other engines.
     """
-    runs: list[str] = []
-    nodes: list[str] = []
-    attempts: list[str] = []
-    named: list[str] = []
+    parts: dict[str, list[str]] = {name: [] for name in PARTS}
     for run, decision in decisions:
-        runs.append(_run(run, decision))
-        nodes += [
-            _node(run, number, state, decision.values.get(number))
+        parts["runs"].append(_run(run, decision))
+        parts["nodes"] += [
+            _node(run, number, state, _result(decision, number, state))
             for number, state in decision.nodes.items()
         ]
-        attempts += [_attempt(run, attempt, decision.version) for attempt in decision.attempts]
-        named += [
-            _named(run, name, number, value) for name, (number, value) in decision.names.items()
+        parts["attempts"] += [_attempt(run, end, decision.version) for end in decision.attempts]
+        parts["cancelled"] += [
+            _cancelled(run, number, decision.version)
+            for number, state in decision.nodes.items()
+            if state.status == "cancelled"
         ]
-    documents = [f"[{','.join(part)}]" if part else None for part in (runs, nodes, attempts, named)]
+        parts["gathered"] += [
+            _gathered(run, number, sources)
+            for number, sources in decision.gathered.items()
+            if decision.nodes[number].status == "completed"
+        ]
+        parts["iterations"] += [_iteration(run, end, decision) for end in decision.iterations]
+        _add_names(parts, run, decision)
+        if decision.listens or decision.taken or decision.looked_at:
+            parts["signals"].append(_signals(run, decision))
+    documents = [f"[{','.join(part)}]" if part else None for part in parts.values()]
     return verbs.checkpoint(engine, at, documents, tell=tell, prepared=prepared)
+
+
+def _add_names(parts: dict[str, list[str]], run: str, decision: Decision) -> None:
+    """Names that are only set can be written all at once; where some also move, the order counts."""
+    changes = decision.names
+    if all(isinstance(change, SetName) for change in changes):
+        # The same name twice: the last one stays.
+        last = {change[:2]: change for change in changes}
+        parts["named"] += [_name(run, change, decision) for change in last.values()]
+    else:
+        parts["moved"] += [_name(run, change, decision) for change in changes]
+
+
+def _result(decision: Decision, number: int, state: NodeState) -> Value | None:
+    """A node's value, unless the next iteration has begun already."""
+    return decision.values.get(number) if state.status == "completed" else None
 
 
 def _json(value: Any) -> str:
@@ -78,11 +124,12 @@ def _value(name: str, value: Value | None) -> str:
 
 
 def _run(run: str, decision: Decision) -> str:
-    error = "" if decision.error is None else f',"error":{_json(decision.error)}'
-    parked = "" if decision.parked is None else f',"parked":{_json(decision.parked)}'
-    return (
-        f'{{"id":"{run}","status":"{decision.status}","version":{decision.version}{error}{parked}}}'
-    )
+    more = _time("wake_at", decision.wake_at)
+    if decision.error is not None:
+        more += f',"error":{_json(decision.error)}'
+    if decision.parked is not None:
+        more += f',"parked":{_json(decision.parked)}'
+    return f'{{"id":"{run}","status":"{decision.status}","version":{decision.version}{more}}}'
 
 
 def _node(run: str, number: int, state: NodeState, value: Value | None) -> str:
@@ -92,6 +139,12 @@ def _node(run: str, number: int, state: NodeState, value: Value | None) -> str:
         counts += f',"losses":{state.losses},"faults":{state.faults},"autocommit":{autocommit}'
     if state.result_node is not None:
         counts += f',"result_node":{state.result_node}'
+    if state.iteration:
+        counts += f',"iteration":{state.iteration},"abandoned":{state.abandoned}'
+    if state.falsy:
+        counts += ',"falsy":true'
+    if state.token is None and state.status in ("running", "waiting"):
+        counts += _time("started_at", state.started_at)
     error = "" if state.error is None else f',"error":{_json(state.error)}'
     return (
         f'{{"run":"{run}","node_id":{number},"status":"{state.status}","rev":{state.rev}{counts}'
@@ -115,5 +168,39 @@ def _attempt(run: str, end: AttemptEnd, rev: int) -> str:
     )
 
 
-def _named(run: str, name: str, number: int, value: Value) -> str:
-    return f'{{"run":"{run}","name":"{name}","node_id":{number}{_value("value", value)}}}'
+def _cancelled(run: str, number: int, rev: int) -> str:
+    return f'{{"run":"{run}","node_id":{number},"rev":{rev}}}'
+
+
+def _signals(run: str, decision: Decision) -> str:
+    return (
+        f'{{"run":"{run}","taken":{_json(decision.taken)},"looked_at":{_json(decision.looked_at)}'
+        f',"listens":{_json(decision.listens)}}}'
+    )
+
+
+def _gathered(run: str, join: int, sources: tuple[int, ...]) -> str:
+    return f'{{"run":"{run}","node_id":{join},"sources":{_json(sources)}}}'
+
+
+def _iteration(run: str, end: IterationEnd, decision: Decision) -> str:
+    error = "" if end.error is None else f',"error":{_json(end.error)}'
+    return (
+        f'{{"run":"{run}","node_id":{end.loop},"last_node":{end.last},"iteration":{end.iteration},'
+        f'"rev":{decision.version}{_time("started_at", end.started_at)}{error}}}'
+    )
+
+
+def _name(run: str, change: NameChange, decision: Decision) -> str:
+    if isinstance(change, SetName):
+        scope, name, source, value = change
+        # The database takes the value from the node's row, unless it is not (any more) there.
+        state = decision.nodes.get(source)
+        gone = state is not None and state.status != "completed"
+        own = f'"scope":{scope},"name":"{name}","node_id":{source}'
+        own += _value("value", value) if gone else ""
+    elif isinstance(change, MoveNames):
+        own = f'"scope":{change.scope},"from":{change.branch}'
+    else:
+        own = f'"from":{change.first},"to":{change.last}'
+    return f'{{"run":"{run}",{own}}}'

@@ -1,5 +1,5 @@
-"""From a claim to whatever executes it: values for its references, then the SQL session or the
-handler's thread.
+"""From a claim to whatever executes it: values for its references, then the SQL session, the
+handler's thread, the HTTP client, or just a look at the values.
 """
 
 from __future__ import annotations
@@ -7,21 +7,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import psycopg
 
+from workbench.engine import lookups
 from workbench.engine.context import Context
 from workbench.engine.core import Core, named
 from workbench.engine.failure import describe
 from workbench.engine.handlers import Handlers
-from workbench.engine.model import Failed, Planned, Released, Run
+from workbench.engine.model import Completed, Failed, Released, Run, Value
+from workbench.engine.plan import Planned
 from workbench.engine.sql import SqlLeaves
 from workbench.engine.workload import Claim
 from workbench.errors import StepError
 from workbench.graph.substitute import Named, expand_variables, references, substitute_sql
 from workbench.store import verbs
-from workbench.store.wire import Session, rows
+from workbench.store.wire import Session, Statement, rows
 
 __all__ = ["Leaves"]
 
@@ -43,7 +45,7 @@ class Leaves:
         self._core = core
         self._handlers = handlers
         self._sql = sql
-        self._connect = connect
+        self._values = _Reader(connect)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def execute(self, run: Run, claim: Claim) -> None:
@@ -61,6 +63,7 @@ class Leaves:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._values.close()
 
     async def find_handlers(self, session: Session) -> bool:
         """Look (again) for the handlers that ready leaves ask for; whether one was found."""
@@ -69,11 +72,7 @@ class Leaves:
 
     async def _execute(self, run: Run, claim: Claim, planned: Planned) -> None:
         try:
-            if planned.handler is None:
-                await self._sql.execute(run, claim, await self._statement(run, planned))
-            else:
-                names = await self._names(run, set(planned.references))
-                self._call_handler(run, claim, planned, names)
+            await self._dispatch(run, claim, planned)
         except StepError as refused:
             error = describe(refused, trace=False)
             self._core.workload.report(claim, Failed(claim.node, claim.token, error))
@@ -86,11 +85,36 @@ class Leaves:
             log.exception("run %s node %s: the engine could not execute it", run.id, claim.node)
             self._core.workload.report(claim, Failed(claim.node, claim.token, describe(fault)))
 
+    async def _dispatch(self, run: Run, claim: Claim, planned: Planned) -> None:
+        match planned.type:
+            case "SQL":
+                await self._sql.execute(run, claim, await self._statement(run, planned))
+            case "PYTHON":
+                names = await self._names(run, planned, planned.references)
+                self._call_handler(run, claim, planned, names)
+            case "IF":
+                name = planned.config["result_name"]
+                known = await self._names(run, planned, [name])
+                self._looked_up(claim, "true" if lookups.has_rows(name, known) else "false")
+            case "BREAK":
+                text = planned.config["break_value"]
+                known = await self._names(run, planned, lookups.references(run, text))
+                self._looked_up(claim, lookups.break_value(run, text, known))
+
+    def _looked_up(self, claim: Claim, json: str) -> None:
+        self._core.workload.report(claim, Completed(claim.node, claim.token, Value(json)))
+
     def _call_handler(
         self, run: Run, claim: Claim, planned: Planned, names: dict[str, Named]
     ) -> None:
-        attempt = run.nodes[claim.node].attempt + 1
-        context = Context(run.id, claim.node, attempt, run.policy.max_attempts, self._core.dsn)
+        context = Context(
+            run.id,
+            claim.node,
+            run.nodes[claim.node].attempt + 1,
+            run.policy.max_attempts,
+            self._core.dsn,
+            tuple(run.nodes[loop].iteration for loop in run.plan.loops(claim.node)),
+        )
         arguments = planned.config.get("input") or {}
         self._handlers.submit(claim, str(planned.handler), arguments, names, context)
 
@@ -99,26 +123,55 @@ class Leaves:
         sql = planned.query or ""
         if "$" not in sql and "{" not in sql:
             return sql
-        system = {"sys_instance_id": run.id, "sys_label": run.label or ""}
-        names = await self._names(run, references(expand_variables(sql, run.variables, system)))
+        system = lookups.system(run)
+        wanted = references(expand_variables(sql, run.variables, system))
+        names = await self._names(run, planned, wanted)
         return substitute_sql(sql, names, run.variables, system)
 
-    async def _names(self, run: Run, wanted: set[str]) -> dict[str, Named]:
-        """The values of these names, as far as they have one."""
+    async def _names(self, run: Run, planned: Planned, wanted: Iterable[str]) -> dict[str, Named]:
+        """What these names mean where the node stands, as far as they have a value."""
         found: dict[str, Named] = {}
-        if "input" in wanted:
-            found["input"] = named(run.input, None)
-        wanted &= run.plan.names
-        if absent := wanted - run.values.keys():
-            await self._load(run, absent)
-        return found | {name: run.values[name] for name in wanted if name in run.values}
+        absent: list[str] = []
+        for name in wanted:
+            if name == "input":
+                found[name] = named(run.input, None)
+            elif (known := run.values.get((planned.scope, name))) is not None:
+                found[name] = known
+            elif name in run.plan.names:
+                absent.append(name)
+        return found | (await self._load(run, planned, absent) if absent else {})
 
-    async def _load(self, run: Run, absent: set[str]) -> None:
-        session = await self._connect("values")
-        try:
-            (result,) = await session.run(verbs.named(run.id, absent))
-        finally:
-            await session.close()
+    async def _load(self, run: Run, planned: Planned, absent: list[str]) -> dict[str, Named]:
+        """Nothing can change what they mean until this leaf, or a branch with it, has ended."""
+        scopes = run.plan.scopes(planned.number)
+        result = await self._values.ask(verbs.named(run.id, scopes, absent))
         for name, value, columns in rows(result):
             typed = None if columns is None else [tuple(c) for c in json.loads(columns)]
-            run.values[str(name)] = named(str(value), typed)
+            run.values[planned.scope, str(name)] = named(str(value), typed)
+        return {
+            name: run.values[planned.scope, name]
+            for name in absent
+            if (planned.scope, name) in run.values
+        }
+
+
+class _Reader:
+    """A session for looking things up, made when first needed."""
+
+    def __init__(self, connect: Callable[[str], Awaitable[Session]]) -> None:
+        self._connect = connect
+        self._session: Session | None = None
+        self._lock = asyncio.Lock()
+
+    async def ask(self, statement: Statement) -> psycopg.pq.abc.PGresult:
+        async with self._lock:
+            if self._session is None or not self._session.reusable:
+                await self.close()
+                self._session = await self._connect("values")
+            (result,) = await self._session.run(statement)
+            return result
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None

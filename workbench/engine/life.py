@@ -35,6 +35,7 @@ log = logging.getLogger("workbench")
 POLL = 0.25  # seconds between looks at the tables when nothing calls for one
 LISTENING_POLL = 1.0  # the same while notifications arrive
 FULL_SCAN = 5.0  # seconds between scans from the beginning
+FORESEEN = 2 * LISTENING_POLL  # seconds; what is due later needs no look of its own
 SOON = 0.05  # seconds; looks that are due together are one
 RECONNECT = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds until the next try to connect; the last repeats
 GRACE = 0.5  # seconds that running leaves have to end at an orderly stop
@@ -122,8 +123,9 @@ class Life:
 
     async def run(self) -> None:
         """Live until `stop`. Raises what keeps the engine from entering at all."""
-        ceiling = self._ceiling or await self._configured_ceiling()
-        core = Core(self._dsn, Workload(ceiling, self._report_came), self)
+        configured, database = await self._look_around()
+        workload = Workload(self._ceiling or configured, self._report_came)
+        core = Core(self._dsn, database, workload, self)
         self._handlers = Handlers(core.workload, self._executor)
         self._sql = SqlLeaves(core, self._step_session)
         self._leaves = Leaves(core, self._handlers, self._sql, self._own_session)
@@ -139,11 +141,14 @@ class Life:
             await self._leaves.close()
             await self._sql.close()
 
-    async def _configured_ceiling(self) -> int:
+    async def _look_around(self) -> tuple[int, str]:
+        """The configured ceiling, and the name of the database that holds the runs."""
         session = await self._own_session("setup")
         try:
-            (result,) = await session.run(verbs.setting("max_activity_concurrency"))
-            return int(str(rows(result)[0][0]))
+            ceiling, database = await session.run(
+                verbs.setting("max_activity_concurrency"), verbs.DATABASE
+            )
+            return int(str(rows(ceiling)[0][0])), str(rows(database)[0][0])
         finally:
             await session.close()
 
@@ -253,6 +258,8 @@ class Life:
         """Looks that are due at about the same time are one."""
         if seconds <= 0:
             self.look_now()
+            return
+        if seconds > FORESEEN:  # polling learns of it in time
             return
         loop = asyncio.get_running_loop()
         slot = int((loop.time() + seconds) / SOON) + 1

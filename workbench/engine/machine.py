@@ -1,26 +1,28 @@
 """The decider: what follows when something happens to a run.
 
 `decide(run, event, now)` is pure: no I/O, no clock, no randomness, and it changes neither argument.
-Worker, simulator and tests all call it; control flow and retries live here and nowhere else. It
-works off an agenda of small acts (begin a node, a node succeeded, a node failed) and writes every
-changed node into one `Decision`.
+Worker, simulator and tests all call it. What events mean is here: attempts that ended, times that
+came, signals, cancelling. What then begins and ends in the graph is in `control`, and the
+bookkeeping under both in `turn`: an agenda of small acts (begin a node, a node succeeded, a node
+failed) is worked off, and every changed node written into one `Decision`.
 
     pending -> ready -> running -> completed
-                 ^         |-> failed      attempts spent, or an error that trying again cannot help
-                 |         |-> ready       retry after a delay, or the engine was lost
-    any of these -> cancelled              the run failed or was cancelled
+       |         ^         |-> failed      attempts spent, or an error that trying again cannot help
+       |         |         |-> ready       retry after a delay, or the engine was lost
+       |-> waiting -> completed            a time, a schedule, a signal
+    any of these -> cancelled, skipped     the run or the branch ended without it
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from functools import partial
+from operator import itemgetter
+from typing import NamedTuple
 
 from workbench.engine import policy
+from workbench.engine.control import Control
 from workbench.engine.model import (
-    TERMINAL,
-    AttemptEnd,
     CancelRequested,
     Completed,
     Decision,
@@ -29,19 +31,16 @@ from workbench.engine.model import (
     Failed,
     Faulted,
     Lost,
-    NodeState,
     Released,
     ReportEvent,
-    Revive,
     Run,
+    Signal,
     Start,
-    Value,
+    Wake,
 )
+from workbench.engine.turn import later
 
 __all__ = ["Limits", "decide"]
-
-#: No wait goes beyond this: Python's calendar ends with the year 9999, in some time zones before.
-LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class Limits(NamedTuple):
@@ -82,10 +81,8 @@ def decide(
     Decision
         The new state of every changed node, ended attempts, named values and the run's status.
     """
-    turn = _Turn(run, now, after)
-    if turn.decision.status in TERMINAL or (
-        isinstance(event, ReportEvent) and not turn.holds(event)
-    ):
+    turn = _Machine(run, now, after)
+    if turn.over or (isinstance(event, ReportEvent) and not turn.holds(event)):
         return turn.refusal()
     match event:
         case Start():
@@ -102,74 +99,14 @@ def decide(
             turn.back_to_ready(event.node, now, turn.state(event.node).error)
         case CancelRequested(reason):
             turn.end_run("cancelled", {"type": "Cancelled", "message": reason})
-        case Revive():
-            turn.revive()
+        case Wake():
+            turn.wake(event)
     turn.work_off()
-    return turn.refusal() if turn.refused else turn.decision
+    return turn.refusal() if turn.refused else turn.finished()
 
 
-class _Turn:
-    """One decision in the making."""
-
-    def __init__(self, run: Run, now: datetime, after: Decision | None) -> None:
-        self.run = run
-        self.plan = run.plan
-        self.now = now
-        self.refused = False
-        self.decision = after or Decision(run.version + 1, run.status, now)
-        self.agenda: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-
-    def then(self, act: Callable[..., None], *args: Any) -> None:
-        self.agenda.append((act, args))
-
-    def work_off(self) -> None:
-        while self.agenda:
-            act, args = self.agenda.pop()
-            act(*args)
-
-    def refusal(self) -> Decision:
-        """Nothing changes."""
-        return Decision(self.run.version, self.run.status, self.now, refused=True)
-
-    def state(self, node: int) -> NodeState:
-        return self.decision.nodes.get(node) or self.run.nodes[node]
-
-    def change(
-        self,
-        node: int,
-        status: str,
-        *,
-        error: Error | None = None,
-        ready_at: datetime | None = None,
-        result_node: int | None = None,
-    ) -> NodeState:
-        """Move a node on. Its claim ends with every move; an error stays only where it is given
-        again.
-        """
-        old = self.state(node)
-        state = NodeState(
-            status,
-            self.decision.version,
-            old.attempt,
-            old.losses,
-            old.faults,
-            old.autocommit,
-            ready_at=ready_at,
-            started_at=old.started_at,
-            result_node=result_node,
-            error=error,
-        )
-        self.decision.nodes[node] = state
-        return state
-
-    def holds(self, report: ReportEvent) -> bool:
-        """Whether the report is of the attempt now running."""
-        if not 0 <= report.node < len(self.plan):
-            return False
-        state = self.state(report.node)
-        return state.status == "running" and state.token == report.token
-
-    # Going down: a node begins.
+class _Machine(Control):
+    """What each event means."""
 
     def start(self) -> None:
         if self.decision.status != "pending":
@@ -178,88 +115,26 @@ class _Turn:
         self.decision.status = "running"
         self.then(self.begin, 0)
 
-    def begin(self, node: int) -> None:
-        planned = self.plan[node]
-        if planned.type == "THEN":
-            self.change(node, "running")
-            self.then(self.begin, planned.left)
-        else:
-            self.change(node, "ready", ready_at=self.now)
-
-    # Coming up: a node has ended, and its parent decides what that means.
-
-    def succeeded(self, node: int, value: Value, source: int) -> None:
-        """A node's value is known: it is that of leaf `source`."""
-        planned = self.plan[node]
-        if node == source:
-            self.decision.values[node] = value
-        self.change(node, "completed", result_node=source if source != node else None)
-        if planned.name is not None:
-            self.decision.names[planned.name] = (node, value)
-        if planned.parent is None:
-            self.decision.status = "completed"
-        else:
-            self.then(self.child_succeeded, planned.parent, node, value, source)
-
-    def child_succeeded(self, node: int, child: int, value: Value, source: int) -> None:
-        planned = self.plan[node]
-        if child == planned.left:
-            self.then(self.begin, planned.right)
-        else:
-            self.then(self.succeeded, node, value, source)
-
-    def failed(self, node: int, error: Error) -> None:
-        self.change(node, "failed", error=error)
-        parent = self.plan[node].parent
-        if parent is None:
-            self.end_run("failed", error)
-        else:
-            self.then(self.failed, parent, error)
-
-    def end_run(self, status: str, error: Error) -> None:
-        """The run is over: nothing in it stays alive, and late reports will find their tokens
-        gone.
-        """
-        self.decision.status = status
-        self.decision.error = error
-        for node in range(len(self.plan)):
-            state = self.state(node)
-            if state.status not in TERMINAL:
-                if state.status == "running" and state.token is not None:
-                    self.end_attempt(node, "cancelled")
-                self.change(node, "cancelled", error=state.error)
-
     # Attempts.
-
-    def end_attempt(self, node: int, outcome: str, **fields: Any) -> None:
-        state, planned = self.state(node), self.plan[node]
-        assert state.token is not None
-        self.decision.attempts.append(
-            AttemptEnd(
-                node,
-                state.attempt + 1,
-                outcome,
-                state.token,
-                state.engine,
-                state.started_at,
-                exactly_once=planned.type == "SQL" and not (state.autocommit or planned.alone),
-                **fields,
-            )
-        )
 
     def attempt_completed(self, event: Completed) -> None:
         attempt = self.state(event.node).attempt + 1
         self.end_attempt(event.node, "completed", fingerprint=event.fingerprint)
-        self.succeeded(event.node, event.value, event.node)
+        planned = self.plan[event.node]
+        if planned.type == "IF":  # what it looked up has decided it
+            self.change(event.node, "running")
+            self.choose(planned, truth=event.value.json == "true")
+        else:
+            self.succeeded(event.node, event.value, event.node)
         self.decision.nodes[event.node].attempt = attempt
         if event.cancel is not None:
-            self.agenda.insert(0, (self.cancel_after_step, (event.cancel,)))
+            self.at_last(self.cancel_after_step, event.cancel)
 
     def cancel_after_step(self, reason: str) -> None:
         """The step asked for it; should it have been the last one, the run is complete and nothing
         is left to cancel.
         """
-        if self.decision.status not in TERMINAL:
+        if not self.over:
             self.end_run("cancelled", {"type": "Cancelled", "message": reason})
 
     def attempt_failed(self, event: Failed) -> None:
@@ -281,7 +156,7 @@ class _Turn:
                 delay_source=source,
                 fingerprint=event.fingerprint,
             )
-            self.back_to_ready(event.node, _later(self.now, delay), error=error)
+            self.back_to_ready(event.node, later(self.now, delay), error=error)
         self.decision.nodes[event.node].attempt = attempt
 
     def attempt_lost(self, event: Lost, max_lost: int) -> None:
@@ -318,29 +193,82 @@ class _Turn:
     def back_to_ready(self, node: int, ready_at: datetime, error: Error | None = None) -> None:
         self.change(node, "ready", ready_at=ready_at, error=error)
 
+    # Times and signals.
+
+    def wake(self, event: Wake) -> None:
+        """Everything that is due, in the order in which it came about."""
+        due = [(time, 1, partial(self.time_came, node)) for time, node in self.timers_due()]
+        sent = [(each.sent_at, 0, partial(self.arrived, each)) for each in event.signals]
+        for _, _, act in sorted([*due, *sent], key=itemgetter(0, 1)):
+            act()
+            self.work_off()
+            if self.over:
+                return
+        if not (due or sent or self.is_alive()):
+            self.revive()
+
+    def timers_due(self) -> list[tuple[datetime, int]]:
+        """The waits whose end has come, the earliest first; among equals the leftmost."""
+        found = []
+        for time, node in self.run.timers:
+            if time > self.now:
+                break
+            found.append((time, node))
+        changed = self.decision.nodes.items()
+        found += [(s.timer, n) for n, s in changed if s.timer is not None and s.timer <= self.now]
+        return sorted(found)
+
+    def arrived(self, signal: Signal) -> None:
+        """A signal reaches every wait that had begun when it was sent, else the next one."""
+        waiting = [] if signal.data is None else self.waits_for(signal.name)
+        reached = [n for n in waiting if self.began(n) <= signal.sent_at] or waiting[:1]
+        for node in reached:
+            self.signalled(node, signal.data)
+        (self.decision.taken if reached else self.decision.looked_at).append(signal.id)
+
+    def waits_for(self, name: str) -> list[int]:
+        """The waits for a signal that is still in time, the oldest first."""
+        nodes = self.plan.listeners.get(name, [])
+        found = [node for node in nodes if self.state(node).status == "waiting"]
+        return sorted(found, key=self.began)
+
+    def began(self, node: int) -> datetime:
+        return self.state(node).started_at or self.now
+
     # Repair.
 
+    def is_alive(self) -> bool:
+        """Whether something in the run is going to happen by itself."""
+        return any(
+            state.status in ("ready", "waiting") or state.token is not None
+            for state in map(self.state, range(len(self.plan)))
+        )
+
     def revive(self) -> None:
-        """Begin what should have begun: the innermost running composite knows its next child."""
+        """Begin what should have begun: tell the innermost running composite once more how its
+        child ended.
+        """
+        for planned in reversed(self.plan.nodes):
+            if self.state(planned.number).status == "running":
+                self.resume(planned.number)
+                return
         if self.state(0).status == "pending":
             self.decision.status = "running"
             self.then(self.begin, 0)
-            return
-        for planned in self.plan:
-            if planned.is_leaf or self.state(planned.number).status != "running":
-                continue
-            for child in (planned.left, planned.right):
-                assert child is not None
-                status = self.state(child).status
-                if status == "pending":
-                    self.then(self.begin, child)
-                if status != "completed":
-                    break
-        if not self.agenda:
-            self.refused = True
 
-
-def _later(now: datetime, delay: float) -> datetime:
-    if delay >= (LATEST - now).total_seconds():
-        return LATEST
-    return now + timedelta(seconds=delay)
+    def resume(self, node: int) -> None:
+        planned = self.plan[node]
+        children = [n for n in (*planned.branches, planned.condition) if n is not None]
+        ended = [n for n in children if self.state(n).status in ("completed", "failed")]
+        side_by_side = planned.type in ("JOIN", "RACE")
+        if not ended or (side_by_side and len(ended) < len(children)):
+            fresh = children[::-1] if side_by_side else self.first_children(planned)
+            for child in fresh:
+                self.then(self.begin, child)
+        else:
+            child = max(ended, key=lambda n: self.state(n).rev)
+            state = self.state(child)
+            if state.status == "failed":
+                self.then(self.child_failed, node, child, state.error or {})
+            else:
+                self.then(self.child_succeeded, node, child, None, self.source(child))

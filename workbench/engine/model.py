@@ -4,18 +4,15 @@ behaviour, no I/O.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left, insort
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any, NamedTuple
 
+from workbench.engine.plan import Plan
 from workbench.engine.policy import Policy
-from workbench.graph.codec import loads
-from workbench.graph.node import Node
-from workbench.graph.substitute import Named, input_references
-from workbench.graph.walk import walk
+from workbench.graph.substitute import Named
 
 __all__ = [
     "TERMINAL",
@@ -26,16 +23,20 @@ __all__ = [
     "Event",
     "Failed",
     "Faulted",
+    "ForgetNames",
+    "IterationEnd",
     "Lost",
+    "MoveNames",
+    "NameChange",
     "NodeState",
-    "Plan",
-    "Planned",
     "Released",
     "ReportEvent",
-    "Revive",
     "Run",
+    "SetName",
+    "Signal",
     "Start",
     "Value",
+    "Wake",
 ]
 
 #: Statuses that never change again (a node's may be reset by the next iteration of an enclosing
@@ -70,101 +71,24 @@ class NodeState:
     started_at: datetime | None = None
     result_node: int | None = None
     error: Error | None = None
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The immutable part of a node, with the numbers of its relatives."""
-
-    number: int
-    type: str
-    parent: int | None
-    query: str | None
-    name: str | None
-    left: int | None = None
-    right: int | None = None
-    options: Mapping[str, Any] | None = None
+    iteration: int = 0
+    abandoned: int = 0
+    falsy: bool = False
 
     @property
-    def is_leaf(self) -> bool:
-        return self.left is None
-
-    @property
-    def alone(self) -> bool:
-        """Whether the graph says that this statement runs outside a transaction (`sql(…,
-        transaction=False)`).
-        """
-        return self.options is not None and self.options.get("transaction") is False
-
-    @cached_property
-    def config(self) -> Any:
-        """The query of a type whose query is JSON."""
-        return json.loads(self.query or "null")
-
-    @cached_property
-    def references(self) -> frozenset[str]:
-        """The names that the input of a PYTHON leaf refers to."""
-        return frozenset(input_references(self.config.get("input")))
-
-    @cached_property
-    def handler(self) -> str | None:
-        """The handler that an engine must have to execute this leaf."""
-        return self.config["handler"] if self.type == "PYTHON" else None
-
-
-class Plan:
-    """A graph laid out by pre-order number. Shared by all runs of equal graphs."""
-
-    def __init__(self, nodes: tuple[Planned, ...]) -> None:
-        self.nodes = nodes
-        self.names = frozenset(n.name for n in nodes if n.name is not None)
-
-    def __len__(self) -> int:
-        return len(self.nodes)
-
-    def __getitem__(self, number: int) -> Planned:
-        return self.nodes[number]
-
-    def __iter__(self) -> Iterator[Planned]:
-        return iter(self.nodes)
-
-    @classmethod
-    def of(cls, graph: Node) -> Plan:
-        """Lay out a graph built in Python."""
-        planned: list[Planned] = []
-        for step in walk(graph):
-            node = step.node
-            planned.append(
-                Planned(
-                    step.number,
-                    node.node_type,
-                    step.parent,
-                    node.query,
-                    node.result_name,
-                    options=node.options,
-                )
-            )
-            if step.parent is not None:
-                parent = planned[step.parent]
-                planned[step.parent] = (
-                    replace(parent, left=step.number)
-                    if parent.left is None
-                    else replace(parent, right=step.number)
-                )
-        return cls(tuple(planned))
-
-    @classmethod
-    def parse(cls, text: str) -> Plan:
-        """Lay out a graph from its JSON."""
-        return cls.of(loads(text))
+    def timer(self) -> datetime | None:
+        """When this wait is over; None when it is none, or has no end."""
+        return self.ready_at if self.status == "waiting" else None
 
 
 @dataclass(slots=True)
 class Run:
     """An engine's copy of a run: current as long as `version` is that of its row.
 
-    `values` caches named values that this engine produced or loaded; the others are in the
-    database.
+    `values` caches what a name means in a scope, as far as this engine produced or loaded it; the
+    others are in the database. `elsewhere`: its SQL runs in another database. `timers` are the
+    waits that end at a time, the next one first, and `ended` says how many branches of a JOIN have
+    ended: both follow from `nodes`.
     """
 
     id: str
@@ -177,11 +101,27 @@ class Run:
     input: str = "null"
     variables: Mapping[str, str] = field(default_factory=dict)
     database: str | None = None
-    values: dict[str, Named] = field(default_factory=dict)
+    elsewhere: bool = False
+    values: dict[tuple[int, str], Named] = field(default_factory=dict)
+    timers: list[tuple[datetime, int]] = field(default_factory=list)
+    ended: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.nodes:
-            self.nodes = [NodeState() for _ in self.plan]
+        given, self.nodes = self.nodes, [NodeState() for _ in self.plan]
+        for number, state in enumerate(given):
+            self.set(number, state)
+
+    def set(self, number: int, state: NodeState) -> None:
+        """Take over a node's state."""
+        old, self.nodes[number] = self.nodes[number], state
+        if (timer := old.timer) is not None:
+            del self.timers[bisect_left(self.timers, (timer, number))]
+        if (timer := state.timer) is not None:
+            insort(self.timers, (timer, number))
+        join = self.plan[number].joined
+        if join is not None:
+            ended = (state.status in TERMINAL) - (old.status in TERMINAL)
+            self.ended[join] = self.ended.get(join, 0) + ended
 
     def apply(self, decision: Decision) -> None:
         """Take over what was decided and made durable, unless the copy has already been brought
@@ -192,7 +132,7 @@ class Run:
         self.version = decision.version
         self.status = decision.status
         for number, state in decision.nodes.items():
-            self.nodes[number] = state
+            self.set(number, state)
 
 
 # What can happen to a run. A report carries the token of the claim it belongs to.
@@ -265,14 +205,31 @@ class CancelRequested:
     reason: str
 
 
+class Signal(NamedTuple):
+    """A signal that no wait has taken yet; `data` is JSON text, None when it was not loaded because
+    nothing waits for it.
+    """
+
+    id: int
+    name: str
+    sent_at: datetime
+    data: str | None
+
+
 @dataclass(frozen=True, slots=True)
-class Revive:
-    """The run is live and yet nothing in it is: see what should be going on."""
+class Wake:
+    """The run is due: a time has come, signals have arrived, or nothing in it is alive although it
+    should be.
+
+    `signals` are those that are new, and the oldest of each name that the graph waits for.
+    """
+
+    signals: tuple[Signal, ...] = ()
 
 
 #: How a claim may end.
 ReportEvent = Completed | Failed | Lost | Faulted | Released
-Event = Start | ReportEvent | CancelRequested | Revive
+Event = Start | ReportEvent | CancelRequested | Wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,17 +251,68 @@ class AttemptEnd:
     exactly_once: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class IterationEnd:
+    """A row of `df.iterations`: an iteration of a LOOP that another one follows; `error` is why it
+    was abandoned. `last` is the highest node number of the body.
+    """
+
+    loop: int
+    last: int
+    iteration: int
+    started_at: datetime | None
+    error: Error | None = None
+
+
+class SetName(NamedTuple):
+    """A name now means the value of node `source`, which is at hand if it became known just now."""
+
+    scope: int
+    name: str
+    source: int
+    value: Value | None
+
+
+class MoveNames(NamedTuple):
+    """What a branch named becomes known outside of it."""
+
+    branch: int
+    scope: int
+
+
+class ForgetNames(NamedTuple):
+    """Nothing that the scopes `first` to `last` named is known any more."""
+
+    first: int
+    last: int
+
+
+NameChange = SetName | MoveNames | ForgetNames
+
+
 @dataclass(slots=True)
 class Decision:
-    """What follows from one event. Empty (`refused`) when the event was stale."""
+    """What follows from one event. Empty (`refused`) when the event was stale.
+
+    `gathered`: JOINs and the nodes whose values theirs is the array of. `wake_at`: when the run is
+    due again. `listens`: a wait for a signal has begun, which may have been sent before. `taken`,
+    `looked_at`: ids of the signals that waits took, and of those that none did.
+    """
 
     version: int
     status: str
     at: datetime
     nodes: dict[int, NodeState] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
-    names: dict[str, tuple[int, Value]] = field(default_factory=dict)
+    gathered: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    names: list[NameChange] = field(default_factory=list)
     attempts: list[AttemptEnd] = field(default_factory=list)
+    iterations: list[IterationEnd] = field(default_factory=list)
+    ended: dict[int, int] = field(default_factory=dict)
+    wake_at: datetime | None = None
+    listens: bool = False
+    taken: list[int] = field(default_factory=list)
+    looked_at: list[int] = field(default_factory=list)
     error: Error | None = None
     parked: Error | None = None
     refused: bool = False

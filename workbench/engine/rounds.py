@@ -18,7 +18,7 @@ from workbench.engine import documents
 from workbench.engine.batch import Batch
 from workbench.engine.core import Core, Host
 from workbench.engine.failure import describe
-from workbench.engine.model import Failed, Faulted
+from workbench.engine.model import Failed, Faulted, Signal
 from workbench.engine.workload import Claim, Report
 from workbench.store import verbs
 from workbench.store.verbs import ClaimedRow, LockedRow, RunRow
@@ -47,11 +47,14 @@ class _Search:
 
 
 class _Found(NamedTuple):
-    """What the opening of a round has claimed and locked, and the clock read after that."""
+    """What the opening of a round has claimed and locked, and the clock read after that; seconds
+    until the next thing is due that is known by now.
+    """
 
     claims: list[ClaimedRow]
     locked: list[LockedRow]
     due: list[RunRow]
+    next_due: float | None
     now: datetime
 
 
@@ -67,8 +70,11 @@ class Rounds:
         self.look_for_due = True
         self.look_for_ready = True
         self.start_without_room = False
+        self._due: list[RunRow] = []  # by the transaction under way
         self._promised = 0  # room that rounds under way count on
         self._watermark = _EPOCH
+        self._due_singly = 0  # rounds in which to take one due run only
+        self._troubled: dict[str, Exception] = {}
 
     def full_scan(self) -> None:
         """Search from the beginning next time."""
@@ -111,7 +117,7 @@ class Rounds:
             if session.broken:
                 raise
             await session.run(verbs.ROLLBACK)
-            if not reports:
+            if not reports and not self._trouble(failed):
                 log.error("a round failed: %s", failed)
                 raise
             if len(reports) == 1:
@@ -119,6 +125,16 @@ class Rounds:
             while reports:
                 await self._alone(session, reports[0])
                 del reports[0]
+
+    def _trouble(self, failed: psycopg.Error) -> bool:
+        """A transition of a run that was due cannot be written: find out which, and park it. Whether
+        that is all there is to it.
+        """
+        due = [row.id for row in self._due]
+        if len(due) == 1:
+            self._troubled[due[0]] = failed
+        self._due_singly = 0 if len(due) == 1 else len(due)
+        return bool(due)
 
     async def _alone(self, session: Session, report: Report) -> None:
         """One strange report must not hold up the others."""
@@ -132,21 +148,28 @@ class Rounds:
 
     async def _transact(self, session: Session, reports: list[Report], search: _Search) -> None:
         """One round, or one report's part of it. It may be repeated when it raises."""
+        self._due = []
         found = await self._open(session, reports, search)
+        self._due = found.due
         self._claimed(found.claims, search)
         batch = Batch(self._core, found.now)
         try:
             await self._bring_up_to_date(session, found.locked)
-            batch.decide(reports, {row.id for row in found.locked}, found.due)
+            batch.report(reports, {row.id for row in found.locked})
+            batch.wake(found.due, await self._signals(session, found.due), self._troubled)
             await self._write(session, batch, found.claims)
+            for row in found.due:
+                self._troubled.pop(row.id, None)
         except BaseException:
             self.look_for_ready = self.look_for_due = True
             self._core.abandoned(batch.settled.values())
             # They are claimed and will not be executed: the comparison of tokens gives them back.
             self._core.workload.discard(row.token for row in found.claims)
             raise
-        if search.due and len(found.due) == search.due:
+        if search.due and len(found.due) >= search.due:
             self.look_for_due = True
+        if found.next_due is not None:
+            self._host.look_in(found.next_due)
         self._put_off(batch)
 
     def _search(self, room: int) -> _Search:
@@ -171,6 +194,9 @@ class Rounds:
         if room == 0 and self.start_without_room:
             self.start_without_room = False
             return MOST_DUE
+        if self._due_singly:
+            self._due_singly -= 1
+            return 1
         return min(room, MOST_REPORTS)
 
     async def _open(self, session: Session, reports: list[Report], search: _Search) -> _Found:
@@ -181,18 +207,23 @@ class Rounds:
         opening.append(verbs.BEGIN)
         if reports:
             opening.append(self._lock(reports))
-        opening += [verbs.due(search.due), verbs.NOW]
+        opening.append(verbs.due(search.due))
+        if search.due:
+            opening.append(verbs.next_due())
+        opening.append(verbs.NOW)
         try:
             results = await session.run(*opening)
         finally:  # answered or lost: what bears one of them and is no claim of ours is given back
             self._core.workload.undraw(search.tokens)
             if search.suspect:
                 self._core.workload.suspect_asked = False
+        now = verbs.read_now(results.pop())
         return _Found(
-            verbs.read_claims(results[1]) if search.tokens else [],
-            verbs.read_locked(results[-3]) if reports else [],
-            verbs.read_runs(results[-2]),
-            verbs.read_now(results[-1]),
+            next_due=verbs.read_next_due(results.pop()) if search.due else None,
+            due=verbs.read_runs(results.pop()),
+            locked=verbs.read_locked(results.pop()) if reports else [],
+            claims=verbs.read_claims(results[1]) if search.tokens else [],
+            now=now,
         )
 
     def _claim(self, search: _Search) -> Statement:
@@ -221,6 +252,23 @@ class Rounds:
             (loaded,) = await session.run(verbs.load(without_copy))
             self._take(verbs.read_runs(loaded))
 
+    async def _signals(self, session: Session, due: list[RunRow]) -> dict[str, list[Signal]]:
+        """The signals of runs that are due, those with data that their graphs wait for."""
+        found: dict[str, list[Signal]] = {row.id: [] for row in due if row.signalled}
+        if not found:
+            return {}
+        self._take([row for row in due if row.signalled])
+        waits = [
+            (run.id, name)
+            for run in map(self._core.copies.get, found)
+            if run is not None
+            for name in run.plan.listeners
+        ]
+        (result,) = await session.run(verbs.signals(found, waits))
+        for row in verbs.read_signals(result):
+            found[row.run].append(Signal(row.id, row.name, row.sent_at, row.data))
+        return found
+
     def _put_off(self, batch: Batch) -> None:
         """What the transaction has not recorded."""
         for report in batch.deferred:
@@ -242,7 +290,7 @@ class Rounds:
         the attempt ends as a failure.
         """
         claim = report.claim
-        self._core.copies.drop(claim.run)
+        self._core.copies.distrust(claim.run)
         report.tries += 1
         if report.tries == 1:
             self._core.workload.requeue(report)

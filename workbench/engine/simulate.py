@@ -9,6 +9,7 @@ executes a step, and nothing decides.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -23,14 +24,20 @@ from workbench.engine.model import (
     Error,
     Event,
     Failed,
+    ForgetNames,
     Lost,
-    Plan,
+    MoveNames,
+    NameChange,
+    NodeState,
     ReportEvent,
-    Revive,
     Run,
+    SetName,
+    Signal,
     Start,
     Value,
+    Wake,
 )
+from workbench.engine.plan import RUN_SCOPE, Plan
 from workbench.engine.policy import Policy
 from workbench.errors import StateError
 from workbench.graph.node import Node
@@ -141,8 +148,11 @@ class Simulation:
         What has been tried, in the order in which it ended.
     values:
         The value of each completed leaf, by number.
-    names:
-        The value under each name, the newest one.
+    scopes:
+        What each branch has named, by the number of its root, and under 0 what the run has:
+        `names`.
+    unread:
+        Signals that no wait has taken yet.
     error:
         Why the run failed or was cancelled.
     """
@@ -153,11 +163,15 @@ class Simulation:
         self.limits = limits
         self.attempts: list[Attempt] = []
         self.values: dict[int, Value] = {}
-        self.names: dict[str, Value] = {}
+        self.scopes: dict[int, dict[str, Value]] = {RUN_SCOPE: {}}
+        self.unread: list[Signal] = []
         self.error: Error | None = None
         self._claims = 0
-        # The nodes with a `ready_at`: a large run is not searched at every step.
-        self._timed = {n for n, state in enumerate(run.nodes) if state.ready_at is not None}
+        self._sent = 0
+        # Leaves that are or will be ready, the next one first: a large run is not searched.
+        self._ready: list[tuple[datetime, int]] = []
+        for number, state in enumerate(run.nodes):
+            self._queue(number, state)
 
     @classmethod
     def of(cls, graph: Node, policy: Policy = Policy(), limits: Limits = Limits()) -> Simulation:  # noqa: B008 - immutable
@@ -179,8 +193,7 @@ class Simulation:
     @property
     def ready(self) -> list[int]:
         """Leaves that an engine would claim now, oldest first."""
-        due = ((self._time(n), n) for n in self._timed if self.run.nodes[n].status == "ready")
-        return [number for time, number in sorted(due) if time <= self.now]
+        return [node for time, node in self._ready if time <= self.now]
 
     @property
     def running(self) -> dict[int, str]:
@@ -190,7 +203,20 @@ class Simulation:
     @property
     def next_due(self) -> datetime | None:
         """When the next node comes due: at most `now` if one is due already, None if none will."""
-        return min(map(self._time, self._timed), default=None)
+        times = [time for time, _ in (*self._ready[:1], *self.run.timers[:1])]
+        return min(times, default=None)
+
+    @property
+    def names(self) -> dict[str, Value]:
+        """The value under each name that the whole run knows, the newest one."""
+        return self.scopes[RUN_SCOPE]
+
+    def names_at(self, node: int) -> dict[str, Value]:
+        """The values that a node sees by name."""
+        seen: dict[str, Value] = {}
+        for scope in reversed(self.run.plan.scopes(node)):
+            seen |= self.scopes.get(scope, {})
+        return seen
 
     @property
     def value(self) -> Value | None:
@@ -212,17 +238,45 @@ class Simulation:
         A stale event comes back `refused` and changes nothing.
         """
         decision = decide(self.run, event, self.now, self.limits)
+        for number in decision.nodes:
+            self._unqueue(number, self.run.nodes[number])
         self.run.apply(decision)
         if not decision.refused:
-            self.values.update(decision.values)
-            self.names.update((name, value) for name, (_, value) in decision.names.items())
-            self.attempts.extend(self._row(end) for end in decision.attempts)
-            self.error = decision.error
-            self._timed.difference_update(decision.nodes)
-            self._timed.update(
-                n for n, state in decision.nodes.items() if state.ready_at is not None
-            )
+            self._take(decision)
+        if decision.listens and self.unread:
+            self.report(Wake(tuple(self.unread)))
         return decision
+
+    def _take(self, decision: Decision) -> None:
+        self.values.update(decision.values)
+        for join, sources in decision.gathered.items():
+            parts = ",".join(self.values[source].json for source in sources)
+            self.values[join] = Value(f"[{parts}]")
+        for change in decision.names:
+            self._name(change)
+        self.attempts.extend(self._row(end) for end in decision.attempts)
+        self.unread = [signal for signal in self.unread if signal.id not in decision.taken]
+        self.error = decision.error
+        for number, state in decision.nodes.items():
+            self._queue(number, state)
+
+    def _name(self, change: NameChange) -> None:
+        match change:
+            case SetName(scope, name, source, value):
+                self.scopes.setdefault(scope, {})[name] = value or self.values[source]
+            case MoveNames(branch, scope):
+                self.scopes.setdefault(scope, {}).update(self.scopes.pop(branch, {}))
+            case ForgetNames(first, last):
+                for scope in range(first, last + 1):
+                    self.scopes.pop(scope, None)
+                self.scopes.setdefault(RUN_SCOPE, {})
+
+    def signal(self, name: str, data: str = "{}") -> None:
+        """Send the run a signal; `data` is JSON text."""
+        self._sent += 1
+        self.unread.append(Signal(self._sent, name, self.now, data))
+        if self.status == "running":
+            self.report(Wake(tuple(self.unread)))
 
     def claim(self, node: int) -> Try:
         """Take a ready leaf as an engine does: a token of its own, no new version.
@@ -232,16 +286,17 @@ class Simulation:
         StateError
             The leaf is not ready, or not yet.
         """
-        if node not in self.ready:
+        state = self.run.nodes[node]
+        if state.status != "ready" or (state.ready_at or self.now) > self.now:
             raise StateError(
                 f"node #{node} is {self._condition(node)}, so it cannot be claimed; take one of "
                 "`ready`, or `advance()` the clock"
             )
         self._claims += 1
-        self._timed.discard(node)
-        token, state = f"claim-{self._claims}", self.run.nodes[node]
+        self._unqueue(node, state)
+        token = f"claim-{self._claims}"
         # A new object: the decision that made the leaf ready keeps the old one.
-        self.run.nodes[node] = replace(
+        claimed = replace(
             state,
             status="running",
             token=token,
@@ -249,13 +304,13 @@ class Simulation:
             ready_at=None,
             started_at=self.now,
         )
+        self.run.set(node, claimed)
         return Try(node, state.attempt + 1, state.losses, token, self.now)
 
     def advance(self, to: datetime | None = None) -> bool:
         """Move the clock on to `to`, by default to when the next node comes due; never back.
 
-        Nodes whose time has come without making them claimable are woken by `Revive`, as an engine
-        does when a run is due.
+        Waits whose time has come are woken by `Wake`, as an engine does when a run is due.
 
         Returns
         -------
@@ -266,7 +321,10 @@ class Simulation:
         moved = target is not None and target > self.now
         if target is not None and moved:
             self.now = target
-        woken = any(map(self._overdue, self._timed)) and not self.report(Revive()).refused
+        timers = self.run.timers
+        woken = bool(timers) and timers[0][0] <= self.now
+        if woken:
+            self.report(Wake(tuple(self.unread)))
         return moved or woken
 
     # Doing all of it.
@@ -336,12 +394,13 @@ class Simulation:
             end.delay_source,
         )
 
-    def _time(self, node: int) -> datetime:
-        return self.run.nodes[node].ready_at or self.now
+    def _queue(self, node: int, state: NodeState) -> None:
+        if state.status == "ready":
+            insort(self._ready, (state.ready_at or self.now, node))
 
-    def _overdue(self, node: int) -> bool:
-        """Whether a node's time has come and yet nobody can claim it."""
-        return self.run.nodes[node].status != "ready" and self._time(node) <= self.now
+    def _unqueue(self, node: int, state: NodeState) -> None:
+        if state.status == "ready":
+            del self._ready[bisect_left(self._ready, (state.ready_at or self.now, node))]
 
     def _condition(self, node: int) -> str:
         state = self.run.nodes[node]

@@ -174,7 +174,7 @@ class SqlLeaves:
             await session.run(verbs.ROLLBACK)
             self._report(claim, refused)
             return False
-        if settled is None:  # the copy was dropped after a reconnect, or the run is gone
+        if settled is None:
             await session.run(verbs.ROLLBACK)
             self._core.workload.report(claim, Released(claim.node, claim.token))
             return False
@@ -190,8 +190,8 @@ class SqlLeaves:
     async def _settle(
         self, session: Session, claim: Claim, ran: step.Ran, reader: ResultReader
     ) -> Settled | None:
-        """Decide what follows from the result; None when there is no copy of the run to decide
-        on.
+        """Decide what follows from the result; None when the claim is no longer ours, or there is
+        no copy of the run to decide on.
         """
         if reader.oversize:
             raise _oversize()
@@ -202,6 +202,8 @@ class SqlLeaves:
         event = Completed(claim.node, claim.token, value, cancel=ran.cancel)
         settled = self._core.settle(current, event, ran.now, self._core.workload.free + 1)
         if settled is None:
+            if current.nodes[claim.node].token != claim.token:  # a race was lost meanwhile
+                return None
             raise StepError(
                 "the completion was refused although the claim looked current: its effects were "
                 "rolled back"

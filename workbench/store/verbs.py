@@ -20,12 +20,13 @@ BEGIN = Statement(b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 COMMIT = Statement(b"COMMIT")
 ROLLBACK = Statement(b"ROLLBACK")
 UNLOCK = Statement(b"SELECT pg_advisory_unlock_all()")
+DATABASE = Statement(b"SELECT current_database()")
 NOW = Statement(b"SELECT to_json(df.now()) #>> '{}'", prepared=True)
 
 
 class RunRow(NamedTuple):
     """A run as `df._load` and `df._due` return it; `graph`, `input`, `vars` and `nodes` are JSON
-    text.
+    text. `signalled`: there are signals that no wait has taken.
     """
 
     id: str
@@ -40,6 +41,7 @@ class RunRow(NamedTuple):
     max_backoff: float
     on_failure: str
     nodes: str | None
+    signalled: bool
 
 
 class LockedRow(NamedTuple):
@@ -51,6 +53,16 @@ class LockedRow(NamedTuple):
     status: str
     version: int
     nodes: str | None
+
+
+class SignalRow(NamedTuple):
+    """A signal that no wait has taken; `data` is JSON text, None when nothing waits for it."""
+
+    run: str
+    id: int
+    name: str
+    sent_at: datetime
+    data: str | None
 
 
 class ClaimedRow(NamedTuple):
@@ -136,9 +148,9 @@ def checkpoint(
     tell: bool = False,
     prepared: bool = True,
 ) -> Statement:
-    """`documents` are the four JSON arrays of `df._checkpoint`: runs, nodes, attempts, named values."""
+    """`documents` are the JSON arrays of `df._checkpoint`, from `runs` to `signals`."""
     return Statement(
-        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7)",
+        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         (
             engine.encode(),
             at.isoformat().encode(),
@@ -149,10 +161,25 @@ def checkpoint(
     )
 
 
-def named(run: str, names: Iterable[str]) -> Statement:
+def named(run: str, scopes: Iterable[int], names: Iterable[str]) -> Statement:
     return Statement(
-        b"SELECT * FROM df._named($1, $2)", (run.encode(), array(names)), prepared=True
+        b"SELECT * FROM df._named($1, $2, $3)",
+        (run.encode(), array(map(str, scopes)), array(names)),
+        prepared=True,
     )
+
+
+def signals(locked: Iterable[str], waits: Sequence[tuple[str, str]]) -> Statement:
+    """`waits` are pairs of run and the name of a signal that its graph waits for."""
+    return Statement(
+        b"SELECT * FROM df._signals($1, $2, $3)",
+        (array(locked), array(run for run, _ in waits), array(name for _, name in waits)),
+        prepared=True,
+    )
+
+
+def next_due() -> Statement:
+    return Statement(b"SELECT df._next_due()", prepared=True)
 
 
 def goes_autocommit(leaf: Leaf) -> Statement:
@@ -227,10 +254,22 @@ def setting(name: str) -> Statement:
 def read_runs(result: pq.abc.PGresult) -> list[RunRow]:
     return [
         RunRow(
-            r[0], r[1], int(r[2]), r[3], r[4], r[5], r[6], r[7], int(r[8]), float(r[9]), r[10], r[11]
+            r[0], r[1], int(r[2]), *r[3:8], int(r[8]), float(r[9]), r[10], r[11], r[12] == "t"
         )
         for r in _texts(result)
     ]  # fmt: skip
+
+
+def read_signals(result: pq.abc.PGresult) -> list[SignalRow]:
+    return [
+        SignalRow(r[0], int(r[1]), r[2], datetime.fromisoformat(r[3]), r[4]) for r in _texts(result)
+    ]
+
+
+def read_next_due(result: pq.abc.PGresult) -> float | None:
+    """Seconds from now; None when nothing is known to become due."""
+    seconds = rows(result)[0][0]
+    return None if seconds is None else float(seconds)
 
 
 def read_locked(result: pq.abc.PGresult) -> list[LockedRow]:

@@ -214,6 +214,44 @@ BEGIN
         USING ERRCODE = '57014';
 END $$;
 
+-- A signal is a row until a wait takes it. Locks nothing: steps may signal each other's runs freely.
+CREATE OR REPLACE FUNCTION df.signal(instance_id text, signal_name text, signal_data text DEFAULT '{}') RETURNS text
+LANGUAGE plpgsql STRICT AS $$
+DECLARE
+    run record;
+    unread bigint;
+BEGIN
+    IF $1 = '' THEN
+        RAISE EXCEPTION 'Instance id cannot be empty' USING ERRCODE = '22023';
+    ELSIF signal_name = '' THEN
+        RAISE EXCEPTION 'Signal name cannot be empty' USING ERRCODE = '22023';
+    END IF;
+    SELECT i.status, i.submitted_by INTO run FROM df.instances i WHERE i.id = $1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Instance not found or access denied: %', $1 USING ERRCODE = '02000';
+    ELSIF run.status NOT IN ('pending', 'running') THEN
+        RAISE EXCEPTION 'run % is already %: the signal "%" was not sent', $1, run.status, signal_name USING ERRCODE = '55000';
+    END IF;
+    SELECT count(*) INTO unread FROM (SELECT FROM df.signals s WHERE s.instance_id = $1 AND s.name = signal_name LIMIT 1000) AS s;
+    IF unread >= 1000 THEN
+        RAISE EXCEPTION 'run % has 1000 unread signals "%": this one was not sent', $1, signal_name USING ERRCODE = '54000',
+            HINT = 'They are taken one by one by waits of that name, df.wait_for_signal.';
+    END IF;
+    INSERT INTO df.signals (instance_id, name, submitted_by, sent_by, sent_at, data)
+    VALUES ($1, signal_name, run.submitted_by, df._me(), df.now(), df._json_or_text(signal_data));
+    PERFORM df._tell(run.submitted_by);
+    RETURN 'OK';
+END $$;
+
+-- A text as JSON if it is JSON, else as a JSON string.
+CREATE OR REPLACE FUNCTION df._json_or_text(text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN $1::jsonb;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN to_jsonb($1);
+END $$;
+
 -- Cancelling needs no engine: the run and its unfinished nodes end here; whatever still executes is refused when it reports.
 CREATE OR REPLACE FUNCTION df.cancel(instance_id text, reason text DEFAULT 'Cancelled by user') RETURNS text
 LANGUAGE plpgsql AS $$

@@ -12,28 +12,29 @@ $$;
 CREATE OR REPLACE FUNCTION df._node_rows(run text, since bigint) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT json_agg(json_build_array(n.node_id, n.status, n.rev, n.attempt, n.losses, n.faults, n.autocommit, n.token, n.engine_id,
-                                     n.ready_at, n.started_at, n.result_node, n.error) ORDER BY n.node_id)::text
+                                     n.ready_at, n.started_at, n.result_node, n.error, n.iteration, n.abandoned, n.falsy) ORDER BY n.node_id)::text
     FROM df.nodes n WHERE n.instance_id = run AND n.rev > since
 $$;
 
 -- Everything an engine needs to hold a copy of these runs; what is immutable only for those it does not hold yet.
 CREATE OR REPLACE FUNCTION df._load(runs text[], known text[])
 RETURNS TABLE (id text, status text, version bigint, graph text, label text, input text, vars text, database text,
-               max_attempts integer, max_backoff double precision, on_failure text, nodes text)
+               max_attempts integer, max_backoff double precision, on_failure text, nodes text, signalled boolean)
 LANGUAGE sql STABLE ROWS 50 AS $$
     SELECT i.id, i.status, i.version, d.graph::text, d.label, d.input::text, d.vars::text, d.database,
            d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
-           CASE WHEN i.version > 0 THEN df._node_rows(i.id, -1) END
+           CASE WHEN i.version > 0 THEN df._node_rows(i.id, -1) END,
+           EXISTS (SELECT FROM df.signals s WHERE s.instance_id = i.id)
     FROM unnest(runs) WITH ORDINALITY AS r (id, n)
     JOIN df.instances i ON i.id = r.id AND i.submitted_by = df._me()
     JOIN df.definitions d ON d.instance_id = i.id
     WHERE i.id <> ALL (known) ORDER BY r.n
 $$;
 
--- Locks the runs that are due and nobody else holds, and returns them whole.
+-- Locks the runs that are due, or that signals have arrived for, and that nobody else holds, and returns them whole.
 CREATE OR REPLACE FUNCTION df._due(most integer)
 RETURNS TABLE (id text, status text, version bigint, graph text, label text, input text, vars text, database text,
-               max_attempts integer, max_backoff double precision, on_failure text, nodes text)
+               max_attempts integer, max_backoff double precision, on_failure text, nodes text, signalled boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text[];
@@ -42,9 +43,49 @@ BEGIN
     locked := ARRAY(SELECT i.id FROM df.instances i
                     WHERE i.submitted_by = df._me() AND i.wake_at <= cutoff AND i.parked IS NULL
                     ORDER BY i.wake_at LIMIT most FOR NO KEY UPDATE SKIP LOCKED);
+    IF EXISTS (SELECT FROM df.signals s WHERE s.is_new AND s.submitted_by = df._me()) THEN
+        locked := locked || df._signalled(most - cardinality(locked), locked);
+    END IF;
     IF locked <> '{}' THEN
         RETURN QUERY SELECT * FROM df._load(locked, '{}');
     END IF;
+END $$;
+
+-- Locks running runs for which there are signals that no engine has looked at.
+CREATE OR REPLACE FUNCTION df._signalled(most integer, locked text[]) RETURNS text[]
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+BEGIN
+    -- They came when the run was just ending: nobody will ever look at them.
+    DELETE FROM df.signals s WHERE s.is_new AND s.submitted_by = df._me()
+        AND NOT EXISTS (SELECT FROM df.instances i WHERE i.id = s.instance_id AND i.status IN ('pending', 'running'));
+    RETURN ARRAY(SELECT i.id FROM df.instances i
+                 WHERE i.id IN (SELECT s.instance_id FROM df.signals s WHERE s.is_new AND s.submitted_by = df._me() AND s.instance_id <> ALL (locked))
+                   AND i.submitted_by = df._me() AND i.status = 'running' AND i.parked IS NULL
+                 LIMIT most FOR NO KEY UPDATE SKIP LOCKED);
+END $$;
+
+-- Signals of runs that the caller has locked: those that are new, and the oldest few of each name that the run waits for, which
+-- come with their data. `runs` and `names` are pairs.
+CREATE OR REPLACE FUNCTION df._signals(locked text[], runs text[], names text[])
+RETURNS TABLE (instance_id text, id bigint, name text, sent_at timestamptz, data text)
+LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    SELECT u.instance_id, u.id, u.name, u.sent_at,
+           CASE WHEN u.waited AND u.place <= 20 THEN (SELECT d.data::text FROM df.signals d WHERE d.id = u.id) END
+    FROM (SELECT s.instance_id, s.id, s.name, s.sent_at, s.is_new, row_number() OVER (PARTITION BY s.instance_id, s.name ORDER BY s.id) AS place,
+                 EXISTS (SELECT FROM unnest(runs, names) AS w (run, name) WHERE w.run = s.instance_id AND w.name = s.name) AS waited
+          FROM df.signals s WHERE s.instance_id = ANY (locked)) u
+    WHERE u.is_new OR (u.waited AND u.place <= 20) ORDER BY u.id
+$$;
+
+-- When something is next due that is not due yet: a run, or a leaf that waits for its next attempt.
+CREATE OR REPLACE FUNCTION df._next_due() RETURNS double precision
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    cutoff timestamptz := df.now();
+BEGIN
+    RETURN extract(epoch FROM least(
+        (SELECT min(i.wake_at) FROM df.instances i WHERE i.submitted_by = df._me() AND i.wake_at > cutoff),
+        (SELECT min(n.ready_at) FROM df.nodes n WHERE n.status = 'ready' AND n.submitted_by = df._me() AND n.ready_at > cutoff)) - cutoff);
 END $$;
 
 -- Locks those of the runs that nobody else holds, and says how their rows differ from the caller's copies, or that there are
@@ -130,7 +171,8 @@ $$;
 -- that are absent mean NULL, 0 or false: most of a transition's are, and reading JSON is a large part of what it costs.
 -- `tell`: something in it concerns other engines.
 CREATE OR REPLACE FUNCTION df._checkpoint(
-    engine text, at timestamptz, runs json, nodes json, attempts json, named json, tell boolean
+    engine text, at timestamptz, runs json, nodes json, attempts json, cancelled json, gathered json, named json, moved json,
+    iterations json, signals json, tell boolean
 ) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -147,18 +189,6 @@ BEGIN
     IF written <> json_array_length(runs) THEN
         RAISE EXCEPTION 'a run changed under its lock: % of % written', written, json_array_length(runs) USING ERRCODE = 'XX000';
     END IF;
-    IF nodes IS NOT NULL THEN
-        UPDATE df.nodes n
-        SET status = c.status, rev = c.rev, attempt = coalesce(c.attempt, 0), losses = coalesce(c.losses, 0), faults = coalesce(c.faults, 0),
-            autocommit = coalesce(c.autocommit, false), token = c.token, engine_id = CASE WHEN c.token IS NOT NULL THEN engine END,
-            ready_at = c.ready_at, started_at = CASE WHEN c.token IS NOT NULL THEN at ELSE n.started_at END,
-            finished_at = CASE WHEN c.status IN ('completed', 'failed', 'cancelled', 'skipped') THEN at END,
-            result = c.result -> 0, result_node = c.result_node, columns = c.columns, error = c.error
-        FROM json_to_recordset(nodes) AS c (
-            run text, node_id integer, status text, rev bigint, attempt integer, losses integer, faults integer, autocommit boolean,
-            token uuid, ready_at timestamptz, result jsonb, result_node integer, columns jsonb, error jsonb)
-        WHERE n.instance_id = c.run AND n.node_id = c.node_id;
-    END IF;
     IF attempts IS NOT NULL THEN
         INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at,
                                  error, delay, delay_source, fingerprint, exactly_once)
@@ -168,23 +198,160 @@ BEGIN
             run text, node_id integer, rev bigint, attempt integer, outcome text, token uuid, engine_id text, started_at timestamptz,
             error jsonb, delay double precision, delay_source text, fingerprint text, exactly_once boolean);
     END IF;
+    IF cancelled IS NOT NULL THEN
+        tell := df._end_claims(at, cancelled) OR tell;
+    END IF;
+    IF nodes IS NOT NULL THEN
+        UPDATE df.nodes n
+        SET status = c.status, rev = c.rev, attempt = coalesce(c.attempt, 0), losses = coalesce(c.losses, 0), faults = coalesce(c.faults, 0),
+            autocommit = coalesce(c.autocommit, false), token = c.token, engine_id = CASE WHEN c.token IS NOT NULL THEN engine END,
+            ready_at = c.ready_at,
+            started_at = CASE WHEN c.token IS NOT NULL THEN at WHEN c.status <> 'pending' THEN coalesce(c.started_at, n.started_at) END,
+            finished_at = CASE WHEN c.status IN ('completed', 'failed', 'cancelled', 'skipped') THEN at END,
+            result = c.result -> 0, result_node = c.result_node, columns = c.columns, error = c.error,
+            iteration = coalesce(c.iteration, 0), abandoned = coalesce(c.abandoned, 0), falsy = coalesce(c.falsy, false)
+        FROM json_to_recordset(nodes) AS c (
+            run text, node_id integer, status text, rev bigint, attempt integer, losses integer, faults integer, autocommit boolean,
+            token uuid, ready_at timestamptz, started_at timestamptz, result jsonb, result_node integer, columns jsonb, error jsonb,
+            iteration integer, abandoned integer, falsy boolean)
+        WHERE n.instance_id = c.run AND n.node_id = c.node_id;
+    END IF;
+    IF gathered IS NOT NULL THEN
+        PERFORM df._gather(gathered);
+    END IF;
     IF named IS NOT NULL THEN
         INSERT INTO df.values AS v (instance_id, scope, name, submitted_by, node_id, value, columns)
-        SELECT c.run, '', c.name, df._me(), c.node_id, c.value -> 0, c.columns
-        FROM json_to_recordset(named) AS c (run text, name text, node_id integer, value jsonb, columns jsonb)
+        SELECT c.run, c.scope, c.name, df._me(), c.node_id, coalesce(c.value -> 0, n.result), coalesce(c.columns, n.columns)
+        FROM json_to_recordset(named) AS c (run text, scope integer, name text, node_id integer, value jsonb, columns jsonb)
+        JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id
         ON CONFLICT (instance_id, scope, name) DO UPDATE SET node_id = excluded.node_id, value = excluded.value, columns = excluded.columns;
+    END IF;
+    IF moved IS NOT NULL THEN
+        PERFORM df._move_names(moved);
+    END IF;
+    IF iterations IS NOT NULL THEN
+        PERFORM df._end_iterations(at, iterations);
+    END IF;
+    IF signals IS NOT NULL THEN
+        PERFORM df._settle_signals(at, signals);
     END IF;
     IF tell THEN
         PERFORM df._tell(df._me());
     END IF;
 END $$;
 
--- The values of these names in a run.
-CREATE OR REPLACE FUNCTION df._named(run text, names text[])
+-- Ends the claims on nodes that are being cancelled and that the decision did not know of, because a claim changes no version.
+-- Whether there were any.
+CREATE OR REPLACE FUNCTION df._end_claims(at timestamptz, cancelled json) RETURNS boolean
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+BEGIN
+    -- A claim needs no lock of the run: from here on there is none that the next statement would see differently.
+    PERFORM FROM json_to_recordset(cancelled) AS c (run text, node_id integer)
+        JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id WHERE n.status = 'ready' FOR NO KEY UPDATE OF n;
+    INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at, exactly_once)
+    SELECT n.instance_id, n.node_id, c.rev, n.submitted_by, n.attempt + 1, 'cancelled', n.token, n.engine_id, n.started_at, at,
+           n.node_type = 'SQL' AND NOT n.autocommit
+    FROM json_to_recordset(cancelled) AS c (run text, node_id integer, rev bigint)
+    JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id
+    WHERE n.status = 'running' AND n.token IS NOT NULL
+    ON CONFLICT (instance_id, node_id, rev) DO NOTHING;
+    RETURN FOUND;
+END $$;
+
+-- A JOIN's value is the array of its branches' values. Inner ones come first.
+CREATE OR REPLACE FUNCTION df._gather(gathered json) RETURNS void
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    item record;
+    value jsonb;
+BEGIN
+    FOR item IN SELECT * FROM json_to_recordset(gathered) AS c (run text, node_id integer, sources integer[]) LOOP
+        SELECT jsonb_agg(n.result ORDER BY s.place) INTO value
+        FROM unnest(item.sources) WITH ORDINALITY AS s (node_id, place)
+        JOIN df.nodes n ON n.instance_id = item.run AND n.node_id = s.node_id;
+        IF pg_column_size(value) > 16777216 THEN
+            RAISE EXCEPTION 'the results of the branches of JOIN #% are larger than 16 MiB together. Return less, or write to a table.', item.node_id
+                USING ERRCODE = '54000';
+        END IF;
+        UPDATE df.nodes n SET result = value WHERE n.instance_id = item.run AND n.node_id = item.node_id;
+    END LOOP;
+END $$;
+
+-- Names that are set, moved out of a branch, or forgotten, one after the other.
+CREATE OR REPLACE FUNCTION df._move_names(moved json) RETURNS void
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT * FROM json_to_recordset(moved) AS c (
+            run text, scope integer, name text, node_id integer, value jsonb, columns jsonb, "from" integer, "to" integer) LOOP
+        IF item.name IS NOT NULL THEN
+            INSERT INTO df.values AS v (instance_id, scope, name, submitted_by, node_id, value, columns)
+            SELECT item.run, item.scope, item.name, df._me(), item.node_id,
+                   coalesce(item.value -> 0, n.result), coalesce(item.columns, n.columns)
+            FROM df.nodes n WHERE n.instance_id = item.run AND n.node_id = item.node_id
+            ON CONFLICT (instance_id, scope, name) DO UPDATE SET node_id = excluded.node_id, value = excluded.value, columns = excluded.columns;
+        ELSIF item.scope IS NOT NULL THEN
+            INSERT INTO df.values AS v (instance_id, scope, name, submitted_by, node_id, value, columns)
+            SELECT item.run, item.scope, b.name, b.submitted_by, b.node_id, b.value, b.columns
+            FROM df.values b WHERE b.instance_id = item.run AND b.scope = item."from"
+            ON CONFLICT (instance_id, scope, name) DO UPDATE SET node_id = excluded.node_id, value = excluded.value, columns = excluded.columns;
+            DELETE FROM df.values v WHERE v.instance_id = item.run AND v.scope = item."from";
+        ELSE
+            DELETE FROM df.values v WHERE v.instance_id = item.run AND v.scope BETWEEN item."from" AND item."to";
+        END IF;
+    END LOOP;
+END $$;
+
+-- Remembers iterations that another one follows, a hundred of each loop; the attempts of those that fall out go with them.
+CREATE OR REPLACE FUNCTION df._end_iterations(at timestamptz, iterations json) RETURNS void
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT * FROM json_to_recordset(iterations) AS c (
+            run text, node_id integer, last_node integer, iteration integer, rev bigint, started_at timestamptz, error jsonb) LOOP
+        -- Not each time: what is deleted is looked for among all that is kept.
+        IF item.iteration % 20 = 0 AND item.iteration > 100 THEN
+            DELETE FROM df.attempts a
+            WHERE a.instance_id = item.run AND a.node_id BETWEEN item.node_id + 1 AND item.last_node
+              AND a.rev <= (SELECT i.last_rev FROM df.iterations i
+                            WHERE i.instance_id = item.run AND i.node_id = item.node_id AND i.slot = item.iteration % 100);
+        END IF;
+        INSERT INTO df.iterations AS i (instance_id, node_id, slot, submitted_by, iteration, first_rev, last_rev, started_at, finished_at, error)
+        VALUES (item.run, item.node_id, item.iteration % 100, df._me(), item.iteration,
+                coalesce((SELECT p.last_rev FROM df.iterations p
+                          WHERE p.instance_id = item.run AND p.node_id = item.node_id AND p.slot = (item.iteration - 1) % 100
+                            AND p.iteration = item.iteration - 1), 0),
+                item.rev, item.started_at, at, item.error)
+        ON CONFLICT (instance_id, node_id, slot) DO UPDATE
+        SET iteration = excluded.iteration, first_rev = excluded.first_rev, last_rev = excluded.last_rev,
+            started_at = excluded.started_at, finished_at = excluded.finished_at, error = excluded.error;
+    END LOOP;
+END $$;
+
+-- Signals that waits took, and those that none did; a run in which a wait has begun is due when it may have been sent before.
+CREATE OR REPLACE FUNCTION df._settle_signals(at timestamptz, signals json) RETURNS void
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT * FROM json_to_recordset(signals) AS c (run text, taken bigint[], looked_at bigint[], listens boolean) LOOP
+        DELETE FROM df.signals s WHERE s.id = ANY (item.taken);
+        UPDATE df.signals s SET is_new = false WHERE s.id = ANY (item.looked_at) AND s.is_new;
+        UPDATE df.instances i SET wake_at = at
+        WHERE item.listens AND i.id = item.run AND i.status = 'running' AND EXISTS (SELECT FROM df.signals s WHERE s.instance_id = item.run);
+    END LOOP;
+END $$;
+
+-- What these names mean in a run, by the innermost of `scopes` that knows each.
+CREATE OR REPLACE FUNCTION df._named(run text, scopes integer[], names text[])
 RETURNS TABLE (name text, value text, columns text)
 LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-    SELECT v.name, v.value::text, v.columns::text FROM df.values v
-    WHERE v.instance_id = run AND v.scope = '' AND v.name = ANY (names) AND v.submitted_by = df._me()
+    SELECT DISTINCT ON (v.name) v.name, v.value::text, v.columns::text
+    FROM unnest(scopes) WITH ORDINALITY AS s (scope, distance) JOIN df.values v ON v.scope = s.scope
+    WHERE v.instance_id = run AND v.name = ANY (names) AND v.submitted_by = df._me()
+    ORDER BY v.name, s.distance
 $$;
 
 -- This node's statement cannot run in a transaction block: committed before it is executed a second time.

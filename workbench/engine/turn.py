@@ -1,0 +1,214 @@
+"""The bookkeeping of one decision: what it has changed so far, and the acts still to be done.
+
+No rules of the language are here: those of control flow are in `control`, those of attempts and
+events in `machine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from workbench.engine.model import (
+    TERMINAL,
+    AttemptEnd,
+    Decision,
+    Error,
+    ForgetNames,
+    MoveNames,
+    NodeState,
+    ReportEvent,
+    Run,
+    SetName,
+)
+
+__all__ = ["Turn", "later"]
+
+#: No wait goes beyond this: Python's calendar ends with the year 9999, in some time zones before.
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class Turn:
+    """One decision in the making."""
+
+    def __init__(self, run: Run, now: datetime, after: Decision | None) -> None:
+        self.run = run
+        self.plan = run.plan
+        self.now = now
+        self.refused = False
+        self.decision = after or Decision(run.version + 1, run.status, now)
+        self.agenda: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+
+    def then(self, act: Callable[..., None], *args: Any) -> None:
+        """Do this next: what follows from an act comes before what was waiting for its turn."""
+        self.agenda.append((act, args))
+
+    def at_last(self, act: Callable[..., None], *args: Any) -> None:
+        """Do this when nothing else is left to do."""
+        self.agenda.insert(0, (act, args))
+
+    def work_off(self) -> None:
+        while self.agenda:
+            act, args = self.agenda.pop()
+            act(*args)
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.decision.status in TERMINAL
+
+    def refusal(self) -> Decision:
+        """Nothing changes."""
+        return Decision(self.run.version, self.run.status, self.now, refused=True)
+
+    def finished(self) -> Decision:
+        """The decision, with the time of the next one that is already known."""
+        if self.plan.has_timers:
+            self.decision.wake_at = None if self.over else self._next_timer()
+        return self.decision
+
+    def _next_timer(self) -> datetime | None:
+        changed = self.decision.nodes
+        timers = [state.timer for state in changed.values() if state.timer is not None]
+        kept = (time for time, node in self.run.timers if node not in changed)
+        return min([*timers, *islice(kept, 1)], default=None)
+
+    # Nodes.
+
+    def state(self, node: int) -> NodeState:
+        return self.decision.nodes.get(node) or self.run.nodes[node]
+
+    def is_over(self, node: int) -> bool:
+        return self.state(node).status in TERMINAL
+
+    def change(
+        self,
+        node: int,
+        status: str,
+        *,
+        error: Error | None = None,
+        ready_at: datetime | None = None,
+        result_node: int | None = None,
+    ) -> NodeState:
+        """Move a node on. Its claim ends with every move; an error, a time and a pointer to a value
+        stay only where they are given again.
+        """
+        old = self.state(node)
+        return self._put(
+            node,
+            NodeState(
+                status,
+                self.decision.version,
+                old.attempt,
+                old.losses,
+                old.faults,
+                old.autocommit,
+                ready_at=ready_at,
+                started_at=old.started_at,
+                result_node=result_node,
+                error=error,
+                iteration=old.iteration,
+                abandoned=old.abandoned,
+                falsy=old.falsy,
+            ),
+        )
+
+    def begun(self, node: int, status: str, ready_at: datetime | None = None) -> NodeState:
+        """A composite or a wait begins now; a leaf does when it is claimed."""
+        state = self.change(node, status, ready_at=ready_at)
+        state.started_at = self.now
+        return state
+
+    def reset(self, first: int, last: int) -> None:
+        """These nodes are as if they had never been."""
+        for node in range(first, last + 1):
+            if self.state(node).status != "pending":
+                self._put(node, NodeState("pending", self.decision.version))
+
+    def _put(self, node: int, state: NodeState) -> NodeState:
+        join = self.plan[node].joined
+        if join is not None:
+            ended = (state.status in TERMINAL) - self.is_over(node)
+            self.decision.ended[join] = self.decision.ended.get(join, 0) + ended
+        self.decision.nodes[node] = state
+        return state
+
+    def branches_ended(self, join: int) -> int:
+        """How many branches of a JOIN have ended."""
+        return self.run.ended.get(join, 0) + self.decision.ended.get(join, 0)
+
+    def close(self, first: int, last: int) -> None:
+        """Nothing in this part of the graph stays alive, and late reports will find their tokens
+        gone.
+        """
+        for node in range(first, last + 1):
+            state = self.state(node)
+            if state.status == "pending":
+                self.change(node, "skipped")
+            elif state.status not in TERMINAL:
+                self.cancel(node)
+
+    def cancel(self, node: int) -> None:
+        state = self.state(node)
+        if state.status == "running" and state.token is not None:
+            self.end_attempt(node, "cancelled")
+        self.change(node, "cancelled", error=state.error)
+
+    # Attempts and names.
+
+    def holds(self, report: ReportEvent) -> bool:
+        """Whether the report is of the attempt now running."""
+        if not 0 <= report.node < len(self.plan):
+            return False
+        state = self.state(report.node)
+        return state.status == "running" and state.token == report.token
+
+    def end_attempt(self, node: int, outcome: str, **fields: Any) -> None:
+        state, planned = self.state(node), self.plan[node]
+        assert state.token is not None
+        self.decision.attempts.append(
+            AttemptEnd(
+                node,
+                state.attempt + 1,
+                outcome,
+                state.token,
+                state.engine,
+                state.started_at,
+                exactly_once=planned.type == "SQL"
+                and not (state.autocommit or planned.alone or self.run.elsewhere),
+                **fields,
+            )
+        )
+
+    def move_names(self, branch: int) -> None:
+        """What a branch named becomes known outside of it."""
+        if self.plan.gives_names(branch):
+            parent = self.plan[branch].parent
+            assert parent is not None
+            self.decision.names.append(MoveNames(branch, self.plan[parent].scope))
+
+    def reads_rows(self) -> bool:
+        """Whether names have been set whose values only the rows of nodes have."""
+        return any(isinstance(c, SetName) and c.value is None for c in self.decision.names)
+
+    def forget_names(self, branch: int) -> None:
+        if self.plan.gives_names(branch):
+            self.decision.names.append(ForgetNames(branch, self.plan[branch].last))
+
+    def forget_iteration(self, loop: int) -> None:
+        """The names of a loop that is the whole graph start empty; those of another one stay, but
+        for what branches that came to no good left behind.
+        """
+        if loop == 0:
+            self.forget_names(loop)
+        elif self.plan.forks(loop) and self.plan.gives_names(loop):
+            self.decision.names.append(ForgetNames(loop + 1, self.plan[loop].last))
+
+
+def later(now: datetime, delay: float) -> datetime:
+    """`delay` seconds after `now`, within the calendar."""
+    if delay >= (LATEST - now).total_seconds():
+        return LATEST
+    return now + timedelta(seconds=delay)
