@@ -12,6 +12,7 @@
      ├─ StateError            the run or node is not in a state that allows the act
      ├─ StepError             one step cannot succeed; recorded with the attempt, never retried
      │   └─ SubstitutionError a `$name` or `{var}` that has no usable value
+     ├─ HttpError             an HTTP step's request failed; recorded with the attempt, retried
      └─ RunError              how a run ended, raised by `Run.result`
          ├─ RunFailed
          └─ RunCancelled
@@ -26,6 +27,7 @@ __all__ = [
     "EmbeddedError",
     "GraphError",
     "HandlerError",
+    "HttpError",
     "NotFound",
     "RunCancelled",
     "RunError",
@@ -86,6 +88,10 @@ class StepError(WorkbenchError):
 
 class SubstitutionError(StepError):
     """A `$name` or `{var}` in a step has no usable value."""
+
+
+class HttpError(WorkbenchError):
+    """An HTTP step's request failed: no connection, no answer in time, or a failing status."""
 
 
 class RunError(WorkbenchError):
