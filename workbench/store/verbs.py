@@ -254,7 +254,8 @@ def setting(name: str) -> Statement:
 def read_runs(result: pq.abc.PGresult) -> list[RunRow]:
     return [
         RunRow(
-            r[0], r[1], int(r[2]), *r[3:8], int(r[8]), float(r[9]), r[10], r[11], r[12] == "t"
+            r[0], r[1], int(r[2]), r[3], r[4], r[5], r[6], r[7], int(r[8]), float(r[9]), r[10], r[11],
+            r[12] == "t"
         )
         for r in _texts(result)
     ]  # fmt: skip

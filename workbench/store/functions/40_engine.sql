@@ -254,7 +254,7 @@ BEGIN
     FROM json_to_recordset(cancelled) AS c (run text, node_id integer, rev bigint)
     JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id
     WHERE n.status = 'running' AND n.token IS NOT NULL
-    ON CONFLICT (instance_id, node_id, rev) DO NOTHING;
+    ON CONFLICT DO NOTHING;  -- those that the decision knew of
     RETURN FOUND;
 END $$;
 
