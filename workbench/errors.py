@@ -91,7 +91,14 @@ class SubstitutionError(StepError):
 
 
 class HttpError(WorkbenchError):
-    """An HTTP step's request failed: no connection, no answer in time, or a failing status."""
+    """An HTTP step's request failed: no connection, no answer in time, or a failing status.
+
+    `retry_after` is the delay, in seconds, that the answer asked for.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class RunError(WorkbenchError):

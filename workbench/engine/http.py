@@ -1,0 +1,236 @@
+"""HTTP leaves: from a claim to its report, on the engine's loop, without a thread.
+
+At-least-once: a request whose answer was lost may have had its effect. What a response means, a
+result or a failure to try again, is decided here. Building, sending and reading are next door
+(`http_request`, `http_send`, `http_response`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from workbench.engine.core import Core
+from workbench.engine.destinations import Destinations
+from workbench.engine.failure import describe
+from workbench.engine.http_request import Request, prepare, redact
+from workbench.engine.http_response import (
+    PREVIEW,
+    envelope,
+    plain_headers,
+    preview,
+    read,
+    retry_after,
+)
+from workbench.engine.http_send import Resolve, Sender, connection_failed, look_up
+from workbench.engine.model import Completed, Failed, Released, Run, Value
+from workbench.engine.plan import Planned
+from workbench.engine.workload import Claim
+from workbench.errors import HttpError, StepError, ValueRefused
+from workbench.graph.http_text import Known, secrets
+from workbench.graph.substitute import Named
+from workbench.store.http_gate import Gate
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["HttpLeaves"]
+
+log = logging.getLogger("workbench")
+
+BODY_LIMIT: Final = 32 * 1024 * 1024  # bytes of a response, decompressed
+ON_THREAD: Final = 1024 * 1024  # bytes of a body from which its encoding would hold up the loop
+NO_SECRET: Final = 1.0  # seconds until a node whose secret is missing is given back
+
+Event = Completed | Failed | Released
+
+
+class HttpLeaves:
+    """Executes HTTP and HTTP_MULTIPART leaves.
+
+    Parameters
+    ----------
+    gate:
+        Asks the database whether this role may make a request of a kind (`http` or
+        `http_multipart`) now, and where requests may go. What it raises, `execute` raises.
+    secret:
+        Gives the value of a secret, None when there is none; by default the environment's.
+    resolve:
+        Gives a host's addresses.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        gate: Callable[[str], Awaitable[Gate]],
+        *,
+        secret: Callable[[str], str | None] = os.environ.get,
+        resolve: Resolve = look_up,
+    ) -> None:
+        self._core = core
+        self._gate = gate
+        self._secret = secret
+        self._sender = Sender(resolve)
+        self._told: set[tuple[str, int]] = set()
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+    async def execute(
+        self, run: Run, claim: Claim, planned: Planned, names: Mapping[str, Named]
+    ) -> None:
+        """Make the request and report how it ended; `claim.interrupt` aborts it.
+
+        It is the caller's to deal with when this raises, and nothing has been sent.
+        psycopg.Error, OSError: there is no session for the gate.
+        """
+        gate = await self._gate(planned.type.lower())
+        if claim.interrupted:  # while the database was asked
+            self._core.workload.report(claim, Released(claim.node, claim.token))
+            return
+        system = {"sys_instance_id": run.id, "sys_label": run.label or ""}
+        known = Known(names, run.variables, system)
+        work = asyncio.ensure_future(self._outcome(claim, planned, known, gate))
+
+        def stop() -> None:
+            work.cancel()
+
+        claim.stop = stop
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError:  # the engine closes
+            work.cancel()
+            await asyncio.wait({work})
+            raise
+        finally:
+            claim.stop = None
+        event = Released(claim.node, claim.token) if work.cancelled() else work.result()
+        self._core.workload.report(claim, event)
+
+    async def _outcome(self, claim: Claim, planned: Planned, known: Known, gate: Gate) -> Event:
+        """How the attempt ends. No text of a secret leaves this, in no error and no log."""
+        values: dict[str, str] = {}
+        delay: float | None = None
+        try:
+            if not gate.allowed:
+                raise _not_granted(gate)
+            if missing := self._look_up(planned, values):
+                return await self._put_off(claim, missing)
+            request = prepare(planned, known, values)
+            destinations = Destinations(gate.allow, gate.deny)
+            return Completed(claim.node, claim.token, await self._exchange(request, destinations))
+        except (HttpError, StepError, ValueRefused) as failed:
+            error = describe(failed, trace=False)
+            delay = failed.retry_after if isinstance(failed, HttpError) else None
+        except Exception as fault:
+            error = describe(fault)
+            trace = redact(str(error["traceback"]), values)
+            place = claim.run, claim.node
+            log.error("run %s node %s: the engine could not make its request: %s", *place, trace)
+        error.pop("causes", None)
+        error = {k: redact(v, values) if isinstance(v, str) else v for k, v in error.items()}
+        source = None if delay is None else "http_retry_after"
+        return Failed(claim.node, claim.token, error, delay, source)
+
+    def _look_up(self, planned: Planned, values: dict[str, str]) -> list[str]:
+        """Fill in the secrets that a node needs; the names of those that are missing."""
+        needed = sorted(secrets(planned.config))
+        found = {name: self._secret(name) for name in needed}
+        values |= {name: value for name, value in found.items() if value is not None}
+        return [name for name in needed if found[name] is None]
+
+    async def _put_off(self, claim: Claim, missing: list[str]) -> Released:
+        """Nothing was tried: another engine may have the secret, or this one may be given it."""
+        if (claim.run, claim.node) not in self._told:
+            self._told.add((claim.run, claim.node))
+            log.warning(
+                "run %s node %s waits: this engine has no secret named %s. Put it into an engine's "
+                "environment; this one looks again every second.",
+                *(claim.run, claim.node, ", ".join(missing)),
+            )
+        await asyncio.sleep(NO_SECRET)
+        return Released(claim.node, claim.token)
+
+    async def _exchange(self, request: Request, destinations: Destinations) -> Value:
+        """Send, and read the answer, within the request's time."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        deadline = began + request.timeout
+        try:
+            async with asyncio.timeout_at(deadline):
+                response = await self._sender.send(request, destinations, deadline)
+        except TimeoutError:
+            raise _too_slow(request) from None
+        headers = plain_headers(response.headers.raw)
+        try:
+            if _fails(response.status_code, request):
+                raise await _failure(response, request, headers, deadline)
+            body = await _body(response, request, headers, deadline)
+        finally:
+            await response.aclose()
+        answer = response.status_code, headers, body, round((clock() - began) * 1000)
+        if len(body) < ON_THREAD:
+            return Value(envelope(*answer))
+        return Value(await asyncio.to_thread(envelope, *answer))
+
+
+def _not_granted(gate: Gate) -> StepError:
+    name = gate.function.partition("(")[0]
+    return StepError(
+        f"Blocked: role '{gate.role}' does not have EXECUTE privilege on {name}(). "
+        f'Grant EXECUTE ON FUNCTION {gate.function} TO "{gate.role}", or call '
+        f"df.grant_usage('{gate.role}', include_http => true)."
+    )
+
+
+def _too_slow(request: Request) -> HttpError:
+    return HttpError(f"HTTP timeout after {request.timeout:g}s: {request.shown}")
+
+
+def _fails(status: int, request: Request) -> bool:
+    """Whether a response is no result: what the server or the user calls an error."""
+    refused = request.raise_for_status and 400 <= status < 500
+    return status >= 500 or status in request.retry_statuses or refused
+
+
+async def _failure(
+    response: httpx.Response, request: Request, headers: dict[str, str], deadline: float
+) -> HttpError | StepError:
+    """A failing response as an error; permanent when only `raise_for_status` makes it one."""
+    import httpx
+
+    status = response.status_code
+    beginning = b""
+    # The status is known: a body that does not arrive changes nothing about it.
+    with contextlib.suppress(TimeoutError, httpx.HTTPError, zlib.error, EOFError):
+        async with asyncio.timeout_at(deadline):
+            beginning, _ = await read(response, headers.get("content-encoding"), PREVIEW)
+    text = f"HTTP {request.method} {request.shown} returned {status}: {preview(beginning, headers)}"
+    if status < 500 and status not in request.retry_statuses:
+        return StepError(text)
+    return HttpError(text, retry_after(headers))
+
+
+async def _body(
+    response: httpx.Response, request: Request, headers: dict[str, str], deadline: float
+) -> bytes:
+    import httpx
+
+    try:
+        async with asyncio.timeout_at(deadline):
+            body, more = await read(response, headers.get("content-encoding"), BODY_LIMIT)
+    except TimeoutError:
+        raise _too_slow(request) from None
+    except (httpx.HTTPError, zlib.error, EOFError) as broken:
+        raise connection_failed(request, broken) from None
+    if more:
+        raise StepError(
+            f"HTTP {request.method} {request.shown} answered with more than "
+            f"{BODY_LIMIT // 2**20} MiB: it was cut off there. Ask for less, or for pages."
+        )
+    return body
