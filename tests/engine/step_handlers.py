@@ -161,3 +161,7 @@ def interim() -> str:
 def only_here() -> str:
     """Registered by a test in its own process only."""
     return "here"
+
+
+def idempotency_key(ctx: Context) -> str:
+    return ctx.idempotency_key
