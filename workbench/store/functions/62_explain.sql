@@ -60,7 +60,7 @@ LANGUAGE sql STABLE AS $$
     SELECT coalesce((
         SELECT format('Instance: %s%s', i.id, ' (' || d.label || ')') || E'\n'
             || format('Status:   %s %s', CASE i.status WHEN 'cancelled' THEN '✗' ELSE df._mark(i.status) END, initcap(i.status)) || E'\n'
-            || coalesce('Output:   ' || df._cut(regexp_replace(o.output, '\s*[\n\r]\s*', ' ', 'g'), 60) || E'\n', '')
+            || coalesce('Output:   ' || df._cut(regexp_replace(left(o.output, 1000), '\s*[\n\r]\s*', ' ', 'g'), 60) || E'\n', '')
             || E'\n' || df._explain_text(NULL, i.id)
         FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id CROSS JOIN LATERAL df._instance(i.id) o
         WHERE i.id = lower(run)), format('Instance ''%s'' not found', run))
