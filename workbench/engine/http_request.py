@@ -76,8 +76,7 @@ def prepare(planned: Planned, known: Known, secrets: Mapping[str, str]) -> Reque
     if planned.type == "HTTP_MULTIPART":
         kind, content = _multipart(_parts(config.get("parts"), known, secrets))
         # The boundary is chosen here: whatever the user says of the content's type is wrong.
-        headers = {k: v for k, v in headers.items() if k.lower() != "content-type"}
-        headers["Content-Type"] = kind
+        headers = _without(headers, "content-type") | {"Content-Type": kind}
     else:
         content = _body(config.get("body"), known, secrets)
     options = planned.options or {}
@@ -85,7 +84,7 @@ def prepare(planned: Planned, known: Known, secrets: Mapping[str, str]) -> Reque
         method,
         _checked_scheme(reveal(url, secrets, "url")),
         _without_userinfo(shown(url)),
-        tuple((_DEFAULTS | _canonical(headers)).items()),
+        tuple((_DEFAULTS | _canonical(_without(headers, *_FRAMING))).items()),
         content,
         _timeout(config.get("timeout_seconds")),
         frozenset(options.get("retry_statuses") or ()),
@@ -119,6 +118,14 @@ _DEFAULTS: Final = {
     "connection": "close",
     "user-agent": f"workbench/{workbench.__version__}",
 }
+
+
+#: They follow from the content.
+_FRAMING: Final = ("content-length", "transfer-encoding")
+
+
+def _without(headers: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in names}
 
 
 def _canonical(headers: Mapping[str, str]) -> dict[str, str]:

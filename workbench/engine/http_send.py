@@ -70,13 +70,15 @@ class Sender:
             url = httpx.URL(request.url)
         except httpx.InvalidURL as invalid:
             raise StepError(f"not a URL: {request.shown}: {invalid}") from None
+        if url.port is not None and not 0 < url.port < 65_536:
+            raise StepError(f"not a URL: {request.shown}: a port is 1 to 65535")
         addresses = await self._addresses(url, request, destinations)
         try:
             return await _first(transport, _requests(url, request, addresses), deadline)
         except httpx.LocalProtocolError:  # its text quotes headers
             raise StepError(
-                f"{request.method} {request.shown} is no valid HTTP request: its headers do not go "
-                "together (a Content-Length that is not the body's, say); leave them out"
+                f"{request.method} {request.shown} is no valid HTTP request: the name or value of a "
+                "header is none that HTTP knows"
             ) from None
         except httpx.HTTPError as failed:
             raise connection_failed(request, failed) from None
