@@ -23,13 +23,14 @@ from workbench.engine.model import (
     Faulted,
     Lost,
     NodeState,
-    Plan,
     Released,
-    Revive,
     Run,
+    SetName,
     Start,
     Value,
+    Wake,
 )
+from workbench.engine.plan import Plan
 from workbench.engine.policy import Policy
 from workbench.engine.simulate import Simulation, Succeeds
 from workbench.graph import Node, py, seq, sql
@@ -83,7 +84,7 @@ def test_a_started_leaf_is_ready_now() -> None:
 def test_a_started_sequence_has_its_first_step_ready_and_the_second_untouched() -> None:
     decision = decide(pending(two_steps()), Start(), NOW)
     assert decision.nodes == {
-        0: NodeState("running", rev=1),
+        0: NodeState("running", rev=1, started_at=NOW),
         1: NodeState("ready", rev=1, ready_at=NOW),
     }
     assert decision.ready == [1]
@@ -105,7 +106,7 @@ def test_the_next_step_becomes_ready_in_the_decision_that_completes_the_one_befo
             2: NodeState("ready", rev=2, ready_at=NOW),
         },
         values={1: ONE},
-        names={"a": (1, ONE)},
+        names=[SetName(0, "a", 1, ONE)],
         attempts=[AttemptEnd(1, 1, "completed", "t", "e", NOW, None, None, None, "abc", True)],
     )
 
@@ -117,10 +118,10 @@ def test_a_sequence_completes_with_its_last_step_and_has_that_steps_value() -> N
         NOW,
         nodes={
             2: NodeState("completed", rev=3, attempt=1, started_at=NOW),
-            0: NodeState("completed", rev=3, result_node=2),
+            0: NodeState("completed", rev=3, started_at=NOW, result_node=2),
         },
         values={2: TWO},
-        names={"b": (2, TWO), "both": (0, TWO)},
+        names=[SetName(0, "b", 2, TWO), SetName(0, "both", 2, TWO)],
         attempts=[AttemptEnd(2, 1, "completed", "u", "e", NOW)],
     )
 
@@ -129,7 +130,7 @@ def test_a_name_that_is_given_twice_is_that_of_the_node_that_completed_last() ->
     graph = (sql("SELECT 1") >> sql("SELECT 2").named("x")).named("x")
     run = claimed(after(pending(graph), Start()), 1)
     run = claimed(after(run, Completed(1, "t", ONE)), 2, "u")
-    assert decide(run, Completed(2, "u", TWO), NOW).names == {"x": (0, TWO)}
+    assert decide(run, Completed(2, "u", TWO), NOW).names == [SetName(0, "x", 2, TWO)] * 2
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 1000])
@@ -163,7 +164,7 @@ def test_a_failed_step_fails_its_sequence_and_the_run_and_cancels_what_has_not_b
         NOW,
         nodes={
             1: NodeState("failed", rev=2, attempt=1, started_at=NOW, error=error),
-            0: NodeState("failed", rev=2, error=error),
+            0: NodeState("failed", rev=2, started_at=NOW, error=error),
             2: NodeState("cancelled", rev=2),
         },
         attempts=[AttemptEnd(1, 1, "failed", "t", "e", NOW, error, None, None, "abc", True)],
@@ -192,7 +193,7 @@ def test_cancelling_ends_the_running_attempt_and_keeps_what_was_completed() -> N
         "cancelled",
         NOW,
         nodes={
-            0: NodeState("cancelled", rev=3),
+            0: NodeState("cancelled", rev=3, started_at=NOW),
             2: NodeState("cancelled", rev=3, started_at=NOW),
         },
         attempts=[AttemptEnd(2, 1, "cancelled", "u", "e", NOW)],
@@ -217,10 +218,10 @@ def test_a_step_that_cancels_its_own_run_completes_and_nothing_begins_after_it()
         nodes={
             1: NodeState("completed", rev=2, attempt=1, started_at=NOW),
             2: NodeState("cancelled", rev=2),
-            0: NodeState("cancelled", rev=2),
+            0: NodeState("cancelled", rev=2, started_at=NOW),
         },
         values={1: ONE},
-        names={"a": (1, ONE)},
+        names=[SetName(0, "a", 1, ONE)],
         attempts=[AttemptEnd(1, 1, "completed", "t", "e", NOW, exactly_once=True)],
         error=CANCELLED,
     )
@@ -266,7 +267,7 @@ def test_a_claim_ends_once(ending: Event) -> None:
 )
 def test_a_finished_run_refuses_everything(ending: Event) -> None:
     run = after(in_second_step(), ending)
-    for event in [*reports("u"), Start(), Revive(), CancelRequested("again")]:
+    for event in [*reports("u"), Start(), Wake(), CancelRequested("again")]:
         decision = decide(run, event, NOW + timedelta(days=1))
         assert (decision.refused, decision.version, decision.nodes) == (True, run.version, {})
 
@@ -284,26 +285,32 @@ def test_a_refused_decision_is_not_taken_over() -> None:
 def test_reviving_a_run_that_never_began_begins_it() -> None:
     run = pending(two_steps())
     run.status = "running"
-    assert decide(run, Revive(), NOW) == decide(pending(two_steps()), Start(), NOW)
+    assert decide(run, Wake(), NOW) == decide(pending(two_steps()), Start(), NOW)
 
 
 def test_reviving_goes_on_after_the_last_completed_step() -> None:
     run = after(pending(two_steps()), Start())
     run.nodes[1] = NodeState("completed", rev=1)
-    assert decide(run, Revive(), NOW).nodes == {2: NodeState("ready", rev=2, ready_at=NOW)}
+    assert decide(run, Wake(), NOW).nodes == {2: NodeState("ready", rev=2, ready_at=NOW)}
 
 
 def test_reviving_goes_on_inside_the_innermost_sequence() -> None:
     run = after(pending(seq("SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4")), Start())
     completed, running = NodeState("completed", rev=1), NodeState("running", rev=1)
     run.nodes[1:5] = [completed, completed, completed, running]  # 4 is the second pair
-    assert decide(run, Revive(), NOW).nodes == {5: NodeState("ready", rev=2, ready_at=NOW)}
+    assert decide(run, Wake(), NOW).nodes == {5: NodeState("ready", rev=2, ready_at=NOW)}
 
 
-def test_reviving_a_run_in_which_something_is_going_on_changes_nothing() -> None:
+def test_waking_a_run_in_which_something_is_going_on_changes_no_node() -> None:
     ready = after(pending(two_steps()), Start())
     for run in (ready, in_second_step()):
-        assert decide(run, Revive(), NOW) == Decision(run.version, "running", NOW, refused=True)
+        assert decide(run, Wake(), NOW) == Decision(run.version + 1, "running", NOW)
+
+
+def test_a_run_that_is_due_is_not_due_any_more_once_it_has_been_woken() -> None:
+    run = after(pending(two_steps()), Start())
+    run.plan.has_timers = True
+    assert decide(run, Wake(), NOW).wake_at is None
 
 
 # Several events in one transition.
@@ -320,6 +327,6 @@ def test_a_refused_event_leaves_what_was_decided_before_it_as_it_was() -> None:
     run = claimed(after(pending(two_steps()), Start()), 1)
     first = decide(run, Completed(1, "t", ONE), NOW)
     before = copy.deepcopy(first)
-    for event in [*reports("t"), Completed(1, "t", TWO), Start(), Revive()]:
+    for event in [*reports("t"), Completed(1, "t", TWO), Start()]:
         assert decide(run, event, NOW, after=first).refused
     assert first == before

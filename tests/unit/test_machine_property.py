@@ -35,10 +35,10 @@ from workbench.engine.model import (
     Lost,
     Released,
     ReportEvent,
-    Revive,
     Run,
     Start,
     Value,
+    Wake,
 )
 from workbench.engine.policy import Policy
 from workbench.engine.simulate import Attempt, Simulation, Succeeds
@@ -68,7 +68,7 @@ def live(machine: AnyOrder) -> bool:
 
 
 #: How a run comes to its first event; most start in the ordinary way.
-BEGINNINGS = st.sampled_from([Start(), Start(), Start(), Revive(), CancelRequested("early"), None])
+BEGINNINGS = st.sampled_from([Start(), Start(), Start(), Wake(), CancelRequested("early"), None])
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -157,8 +157,8 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(data=st.data(), before=st.booleans())
     def nothing_comes_of_it(self, data: st.DataObject, before: bool) -> None:
-        """Duplicates, tokens that nobody drew or that are another node's, starting or reviving
-        what is going on, and anything at all once the run is over."""
+        """Duplicates, tokens that nobody drew or that are another node's, starting what is
+        going on, and anything at all once the run is over."""
         if before and self.run.status == "running":
             self.running()
         node = data.draw(st.integers(-1, len(self.run.plan)))
@@ -166,11 +166,22 @@ class AnyOrder(RuleBasedStateMachine):
         nonsense: list[Event] = [event for event in reports(node, token) if not self.awaited(event)]
         nonsense += self.accepted
         if self.run.status != "pending":
-            nonsense += [Start(), Revive()]
+            nonsense.append(Start())
         if self.simulation.finished:
-            nonsense.append(CancelRequested("enough"))
+            nonsense += [Wake(), CancelRequested("enough")]
         if nonsense:
             assert self.send(data.draw(st.sampled_from(nonsense))).refused
+
+    @precondition(live)
+    @rule()
+    def wake(self) -> None:
+        """Whoever finds the run due or overlooked: what is going on goes on as it did."""
+        if self.run.status == "pending":
+            self.send(Start())
+        before = copied(self.run)
+        decision = self.send(Wake())
+        assert (decision.refused, decision.nodes, decision.wake_at) == (False, {}, None)
+        assert (self.run.status, self.run.nodes) == (before.status, before.nodes)
 
     @rule()
     def reload(self) -> None:
@@ -274,7 +285,7 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def a_run_is_live_exactly_as_long_as_one_of_its_leaves_is(self) -> None:
         statuses = [state.status for state in self.run.nodes]
-        leaves = [statuses[each.number] for each in self.run.plan if each.is_leaf]
+        leaves = [statuses[each.number] for each in self.run.plan if each.is_executed]
         if self.simulation.finished:
             assert set(statuses) <= TERMINAL
         elif self.run.status == "pending":
@@ -286,7 +297,7 @@ class AnyOrder(RuleBasedStateMachine):
     def a_node_has_a_time_when_ready_and_a_token_when_running(self) -> None:
         for planned, state in zip(self.run.plan, self.run.nodes, strict=True):
             assert (state.ready_at is not None) == (state.status == "ready")
-            claimed = state.status == "running" and planned.is_leaf
+            claimed = state.status == "running" and planned.is_executed
             assert (state.token is not None) == (state.engine is not None) == claimed
 
     @invariant()

@@ -76,6 +76,7 @@ class Control(Turn):
         """A node's value is that of `source`."""
         planned = self.plan[node]
         state = self.change(node, "completed", result_node=source if source != node else None)
+        state.abandoned = 0
         if node == source and value is not None:
             self.decision.values[node] = value
             state.falsy = planned.judged and not is_true(value.json, value.columns)
@@ -228,8 +229,8 @@ class Control(Turn):
             self.succeeded(node, None, self.source(node))
 
     def end_iteration(self, planned: Planned, error: Error | None = None) -> None:
-        """Another iteration follows: in this same decision, if its time has come, this one took any,
-        and nothing has to be read from the rows of this one before.
+        """Another iteration follows: in this same decision, if its time has come and this one took
+        any.
         """
         node, state = planned.number, self.state(planned.number)
         began = state.started_at or self.now
@@ -242,13 +243,16 @@ class Control(Turn):
             due = max(due, later(self.now, AFTER_ABANDONED))
         changed = self.change(node, "waiting", ready_at=max(due, self.now), error=error)
         changed.abandoned = 0 if error is None else state.abandoned + 1
-        if due <= self.now and began < self.now and not self.reads_rows():
+        if due <= self.now and began < self.now:
             # At last: what is left to be done belongs to the iteration that has ended.
             self.at_last(self.iterate, node)
 
     def iterate(self, node: int) -> None:
+        """The next iteration begins, unless something has first to be read from the rows of the one
+        before: then the run is due again at once.
+        """
         planned = self.plan[node]
-        if self.state(node).status != "waiting":
+        if self.state(node).status != "waiting" or self.reads_rows(node + 1, planned.last):
             return
         self.reset(node + 1, planned.last)
         self.forget_iteration(node)

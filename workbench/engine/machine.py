@@ -214,13 +214,21 @@ class _Machine(Control):
             if time > self.now:
                 break
             found.append((time, node))
-        changed = self.decision.nodes.items()
-        found += [(s.timer, n) for n, s in changed if s.timer is not None and s.timer <= self.now]
+        changed = self.decision.nodes
+        found = [each for each in found if each[1] not in changed]
+        found += [
+            (state.timer, node)
+            for node, state in changed.items()
+            if state.timer is not None and state.timer <= self.now
+        ]
         return sorted(found)
 
     def arrived(self, signal: Signal) -> None:
         """A signal reaches every wait that had begun when it was sent, else the next one."""
-        waiting = [] if signal.data is None else self.waits_for(signal.name)
+        waiting = self.waits_for(signal.name)
+        if waiting and signal.data is None:
+            self.decision.listens = True  # so that the run is due again, and has it loaded then
+            return
         reached = [n for n in waiting if self.began(n) <= signal.sent_at] or waiting[:1]
         for node in reached:
             self.signalled(node, signal.data)
@@ -260,15 +268,22 @@ class _Machine(Control):
         planned = self.plan[node]
         children = [n for n in (*planned.branches, planned.condition) if n is not None]
         ended = [n for n in children if self.state(n).status in ("completed", "failed")]
-        side_by_side = planned.type in ("JOIN", "RACE")
-        if not ended or (side_by_side and len(ended) < len(children)):
-            fresh = children[::-1] if side_by_side else self.first_children(planned)
-            for child in fresh:
-                self.then(self.begin, child)
+        waits_for_all = planned.type == "JOIN" and len(ended) < len(children)
+        if ended and not waits_for_all:
+            # What left by a break ends in the same moment as what came before it.
+            last = max(ended, key=lambda n: (self.state(n).rev, self.broken(n) is not None))
+            self.tell_again(node, last)
+        elif planned.is_executed:  # nobody knows any more what it looked up
+            self.back_to_ready(node, self.now)
         else:
-            child = max(ended, key=lambda n: self.state(n).rev)
-            state = self.state(child)
-            if state.status == "failed":
-                self.then(self.child_failed, node, child, state.error or {})
-            else:
-                self.then(self.child_succeeded, node, child, None, self.source(child))
+            for child in self.first_children(planned):
+                self.then(self.begin, child)
+
+    def tell_again(self, node: int, child: int) -> None:
+        state = self.state(child)
+        if state.status == "failed":
+            self.then(self.child_failed, node, child, state.error or {})
+        elif (left_by := self.broken(child)) is not None:
+            self.then(self.child_left_by_break, node, child, None, left_by)
+        else:
+            self.then(self.child_succeeded, node, child, None, self.source(child))

@@ -47,8 +47,8 @@ __all__ = ["EPOCH", "Attempt", "Crashes", "Fails", "Outcome", "Simulation", "Suc
 #: Where virtual time begins, when the caller does not say.
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
-#: Attempts after which `run_to_end` gives up: a loop need not end.
-MOST_ATTEMPTS = 100_000
+#: Ended attempts and waits after which `run_to_end` gives up: a loop need not end.
+MOST_STEPS = 100_000
 
 
 class Try(NamedTuple):
@@ -329,7 +329,7 @@ class Simulation:
 
     # Doing all of it.
 
-    def run_to_end(self, outcome_of: Callable[[Try], Outcome], most: int = MOST_ATTEMPTS) -> str:
+    def run_to_end(self, outcome_of: Callable[[Try], Outcome], most: int = MOST_STEPS) -> str:
         """Start the run if it is pending, claim every leaf once it is due, end each as told.
 
         Attempts that end at the same moment are reported in the order of their claims.
@@ -339,7 +339,7 @@ class Simulation:
         outcome_of:
             Called once for each claim: how this try ends.
         most:
-            Claims after which to give up.
+            Ended attempts and waits after which to give up.
 
         Returns
         -------
@@ -350,28 +350,39 @@ class Simulation:
         Raises
         ------
         StateError
-            Still not at its end after `most` claims.
+            Still not at its end after `most` of them.
         """
         if self.status == "pending":
             self.report(Start())
         ends: list[tuple[datetime, int, ReportEvent]] = []
-        while not self.finished:
-            for node in self.ready:
-                if self._claims >= most:
-                    raise StateError(
-                        f"the run is not at its end after {most} attempts; look for a loop that "
-                        "never ends, or raise `most`"
-                    )
-                heapq.heappush(ends, self._end(self.claim(node), outcome_of))
-            due = self.next_due
-            if ends and (due is None or ends[0][0] <= due):
-                end, _, event = heapq.heappop(ends)
-                if self.holds(event):
-                    self.advance(end)
-                    self.report(event)
-            elif not self.advance():
-                break
+        for _ in range(most):
+            if self.finished or not self._step(ends, outcome_of):
+                return self.status
+        if not self.finished:
+            raise StateError(
+                f"the run is not at its end after {most} steps; look for a loop that never ends, "
+                "or raise `most`"
+            )
         return self.status
+
+    def _step(
+        self,
+        ends: list[tuple[datetime, int, ReportEvent]],
+        outcome_of: Callable[[Try], Outcome],
+    ) -> bool:
+        """Claim what is ready; end an attempt, or let the time of a wait come, whichever is next.
+        Whether there was one.
+        """
+        for node in self.ready:
+            heapq.heappush(ends, self._end(self.claim(node), outcome_of))
+        due = self.next_due
+        if not ends or (due is not None and due < ends[0][0]):
+            return self.advance()
+        end, _, event = heapq.heappop(ends)
+        if self.holds(event):
+            self.advance(end)
+            self.report(event)
+        return True
 
     def _end(
         self, claimed: Try, outcome_of: Callable[[Try], Outcome]

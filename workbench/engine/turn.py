@@ -189,9 +189,12 @@ class Turn:
             assert parent is not None
             self.decision.names.append(MoveNames(branch, self.plan[parent].scope))
 
-    def reads_rows(self) -> bool:
-        """Whether names have been set whose values only the rows of nodes have."""
-        return any(isinstance(c, SetName) and c.value is None for c in self.decision.names)
+    def reads_rows(self, first: int, last: int) -> bool:
+        """Whether names have been set whose values only the rows of these nodes have."""
+        return any(
+            isinstance(change, SetName) and change.value is None and first <= change.source <= last
+            for change in self.decision.names
+        )
 
     def forget_names(self, branch: int) -> None:
         if self.plan.gives_names(branch):
