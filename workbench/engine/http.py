@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from workbench.engine import lookups
 from workbench.engine.core import Core
 from workbench.engine.destinations import Destinations
 from workbench.engine.failure import describe
@@ -93,8 +94,7 @@ class HttpLeaves:
         if claim.interrupted:  # while the database was asked
             self._core.workload.report(claim, Released(claim.node, claim.token))
             return
-        system = {"sys_instance_id": run.id, "sys_label": run.label or ""}
-        known = Known(names, run.variables, system)
+        known = Known(names, run.variables, lookups.system(run))
         work = asyncio.ensure_future(self._outcome(claim, planned, known, gate))
 
         def stop() -> None:
