@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from workbench.engine.core import Core
 from workbench.engine.handlers import Handlers
@@ -162,7 +163,7 @@ class Life:
             await refuse_pooler(control, lambda: self._own_session("probe"))
             await self._liveness.enter(control)
             for session in recorders:
-                await session.run(verbs.add_session(core.identity))
+                await session.run(verbs.add_session(core.identity, session.pid))
             self._rounds.full_scan()
             self._entered = True
             self.on_entered()
@@ -312,11 +313,21 @@ class Life:
             raise
         return await _begun(session, _SET)
 
-    async def _step_session(self) -> Session:
+    async def _step_session(self, database: str | None) -> Session:
+        """A session for steps, listed so that recovery can end it."""
+        dsn = self._dsn if database is None else make_conninfo(self._dsn, dbname=database)
         session = await Session.connect(
-            self._dsn, application_name="workbench step", options=step.session_options(self._dsn)
+            dsn, application_name="workbench step", options=step.session_options(dsn)
         )
-        return await _begun(session, *step.on_own_path(verbs.add_session(self.identity)))
+        listed = verbs.add_session(self.identity, session.pid)
+        if database is None:
+            return await _begun(session, *step.on_own_path(listed))
+        lister = await self._own_session("setup")  # there may be no schema df in the other one
+        try:
+            await lister.run(listed)
+        finally:
+            await lister.close()
+        return session
 
     def _report_came(self) -> None:
         """Called by handler threads too: one call into the loop for any number of reports."""

@@ -1,8 +1,9 @@
 """SQL leaves: the statement and its checkpoint in one transaction, on a small pool of sessions.
 
-The happy path of a step never leaves this module: the statement, then under the run's lock the
-decision, its rows and the next leaf of the same run, then COMMIT. Whatever does not succeed is
-reported like the end of any other attempt.
+Statements for another database than the one that holds the runs, and those that cannot run in a
+transaction, run in autocommit instead, at least once. The happy path of a step never leaves this
+module: the statement, then under the run's lock the decision, its rows and the next leaf of the
+same run, then COMMIT. Whatever does not succeed is reported like the end of any other attempt.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import lru_cache
 
 import psycopg
@@ -20,13 +21,14 @@ from workbench.engine import documents
 from workbench.engine.core import Core, Settled
 from workbench.engine.failure import describe
 from workbench.engine.model import Completed, Failed, Faulted, Lost, Released, Run, Value
+from workbench.engine.pool import Connect, Pools
 from workbench.engine.workload import Claim
 from workbench.errors import StepError, ValueRefused
 from workbench.graph.lexer import first_words, refuse
 from workbench.graph.shapes import did_you_mean
 from workbench.graph.substitute import references
 from workbench.store import step, verbs
-from workbench.store.results import CATALOG_QUERY, ResultReader, TypeCatalog
+from workbench.store.results import CATALOG_QUERY, ResultReader
 from workbench.store.verbs import Leaf
 from workbench.store.wire import Session, Statement, error, raise_first, rows
 
@@ -35,56 +37,15 @@ __all__ = ["SqlLeaves"]
 log = logging.getLogger("workbench")
 
 
-class Pool:
-    """Sessions for users' statements. One that is in any odd state is closed, never reused."""
-
-    def __init__(self, connect: Callable[[], Awaitable[Session]]) -> None:
-        self._connect = connect
-        self._idle: list[Session] = []
-        self._resets: set[asyncio.Task[None]] = set()
-
-    async def take(self) -> Session:
-        while self._idle:
-            session = self._idle.pop()
-            if session.reusable and not session.lost_while_idle():
-                return session
-            await session.close()
-        return await self._connect()
-
-    def give_back(self, session: Session, *, clean: bool) -> None:
-        """Take a session in; one that is not clean is reset first, in the background."""
-        if clean:
-            self._idle.append(session)
-            return
-        task = asyncio.create_task(self._reset(session))
-        self._resets.add(task)
-        task.add_done_callback(self._resets.discard)
-
-    async def _reset(self, session: Session) -> None:
-        with contextlib.suppress(psycopg.Error):
-            if session.reusable:
-                await session.run(*step.RESET)
-                if session.reusable:
-                    self._idle.append(session)
-                    return
-        await session.close()
-
-    async def close(self) -> None:
-        await asyncio.gather(*self._resets, return_exceptions=True)
-        while self._idle:
-            await self._idle.pop().close()
-
-
 class SqlLeaves:
     """Executes SQL leaves; one task a leaf."""
 
-    def __init__(self, core: Core, connect: Callable[[], Awaitable[Session]]) -> None:
+    def __init__(self, core: Core, connect: Connect) -> None:
         self._core = core
-        self._pool = Pool(connect)
-        self._catalog = TypeCatalog()
+        self._pools = Pools(connect)
 
     async def close(self) -> None:
-        await self._pool.close()
+        await self._pools.close()
 
     async def execute(self, run: Run, claim: Claim, sql: str) -> None:
         """Run the statement to its end; the claim has been dealt with when this returns.
@@ -93,7 +54,14 @@ class SqlLeaves:
         statement cannot be a step. psycopg.Error, OSError: there is no session to be had.
         """
         _refuse(sql)
-        session = await self._pool.take()
+        pool = self._pools.of(run.database if run.elsewhere else None)
+        try:
+            session = await pool.take()
+        except psycopg.OperationalError as refused:
+            if not run.elsewhere:
+                raise
+            self._report(claim, refused)
+            return
         clean = False
         try:
             claim.stop = lambda: _cancel(session)
@@ -111,7 +79,7 @@ class SqlLeaves:
             self._report(claim, fault)
         finally:
             claim.stop = None
-            self._pool.give_back(session, clean=clean)
+            pool.give_back(session, clean=clean)
 
     async def _execute(self, session: Session, run: Run, claim: Claim, sql: str) -> bool:
         """Execute and deal with the claim; whether the session is as it was before."""
@@ -119,7 +87,7 @@ class SqlLeaves:
         if claim.interrupted:  # before there was anything to interrupt
             self._core.workload.report(claim, Released(claim.node, claim.token))
             return True
-        if run.nodes[claim.node].autocommit or run.plan[claim.node].alone:
+        if run.elsewhere or run.nodes[claim.node].autocommit or run.plan[claim.node].alone:
             await self._alone(session, run, claim, sql)
             return False
         reader = ResultReader()
@@ -155,7 +123,8 @@ class SqlLeaves:
             self._failed(claim, ran, reader)
             return
         try:
-            value = await self._value(session, ran, reader)
+            database = run.database if run.elsewhere else None
+            value = await self._value(session, ran, reader, database)
         except (StepError, ValueRefused) as refused:
             self._report(claim, refused)
             return
@@ -243,13 +212,16 @@ class SqlLeaves:
         else:
             self._faulted(claim, failed)
 
-    async def _value(self, session: Session, ran: step.Ran, reader: ResultReader) -> Value:
+    async def _value(
+        self, session: Session, ran: step.Ran, reader: ResultReader, database: str | None = None
+    ) -> Value:
         assert ran.final is not None
-        if unknown := reader.unknown_types(self._catalog, ran.final):
+        catalog = self._pools.of(database).catalog
+        if unknown := reader.unknown_types(catalog, ran.final):
             oids = ("{" + ",".join(map(str, sorted(unknown))) + "}").encode()
             (result,) = await session.run(Statement(CATALOG_QUERY.encode(), (oids,)))
-            self._catalog.learn(rows(result))
-        return Value(*reader.finish(ran.final, self._catalog))
+            catalog.learn(rows(result))
+        return Value(*reader.finish(ran.final, catalog))
 
     def _failed(self, claim: Claim, ran: step.Ran, reader: ResultReader) -> None:
         if reader.oversize:

@@ -223,9 +223,8 @@ def leave(engine: str) -> Statement:
     return Statement(b"SELECT df._leave($1)", (engine.encode(),))
 
 
-def add_session(engine: str) -> Statement:
-    """Sent on the session that is to be added."""
-    return Statement(b"SELECT df._add_session($1)", (engine.encode(),))
+def add_session(engine: str, backend: int) -> Statement:
+    return Statement(b"SELECT df._add_session($1, $2)", (engine.encode(), _number(backend)))
 
 
 def end_sessions() -> Statement:

@@ -72,9 +72,9 @@ CREATE OR REPLACE FUNCTION df._leave(engine text) RETURNS void LANGUAGE sql AS $
     UPDATE df.engines e SET stopped_at = clock_timestamp(), ready = false WHERE e.id = engine AND e.stopped_at IS NULL AND e.died_at IS NULL;
 $$;
 
-CREATE OR REPLACE FUNCTION df._add_session(engine text) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION df._add_session(engine text, backend integer) RETURNS void LANGUAGE sql AS $$
     INSERT INTO df.sessions (engine_id, pid, backend_start)
-    SELECT engine, a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid()
+    SELECT engine, a.pid, a.backend_start FROM pg_stat_activity a WHERE a.pid = backend
     ON CONFLICT (engine_id, pid) DO UPDATE SET backend_start = excluded.backend_start;
 $$;
 
