@@ -145,9 +145,7 @@ def test_steps_and_engines_keep_their_settings_when_a_pool_ignores_options(
 ) -> None:
     role = make_role(db.dsn)
     user = user_of(role)
-    db.execute(f"GRANT USAGE ON SCHEMA df TO {user}")
-    db.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA df TO {user}")
-    db.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA df TO {user}")
+    db.execute("SELECT df.grant_usage(%s)", user)
     for setting in ("datestyle = 'SQL, DMY'", "timezone = 'Asia/Kathmandu'"):
         db.execute(f"ALTER ROLE {user} SET {setting}")
     pooler = start_pooler("session", pool_size=20, users={user: ""}, **TAKES_OPTIONS)

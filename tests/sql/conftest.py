@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -13,7 +14,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tests.engine.support import Database
-from workbench.engine.worker import Engine
+
+if TYPE_CHECKING:
+    from workbench.engine.worker import Engine
 
 _numbers = itertools.count(1)
 
@@ -30,6 +33,9 @@ def db(dsn: str) -> Iterator[Database]:
 @pytest.fixture
 def engine(dsn: str) -> Iterator[Engine]:
     """An engine for that superuser."""
+    # Imported here: most of these tests need none.
+    from workbench.engine.worker import Engine
+
     engine = Engine(dsn, ceiling=4)
     engine.start()
     yield engine
@@ -47,8 +53,7 @@ def make_role(db: Database, admin: psycopg.Connection) -> Iterator[MakeRole]:
         role = sql.Identifier(full)
         admin.execute(sql.SQL("CREATE ROLE {} {}").format(role, sql.SQL(options)))
         made.append(role)
-        for grant in ("USAGE ON SCHEMA df", "ALL ON ALL TABLES IN SCHEMA df"):
-            db.conn.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(grant), role))
+        db.execute("SELECT df.grant_usage(%s)", full)
         return full
 
     yield make
