@@ -6,9 +6,9 @@
     run = bench.start(wb.sql("SELECT 41 AS n").named("x") >> wb.sql("SELECT $x + 1 AS answer"))
     run.result()
 
-`connect` opens a database of runs (an embedded Postgres by default); `sql`, `py`, `seq`, `ref`
-build graphs; `bench.start` gives a `Run`, which shows itself, waits, cancels, and keeps every
-attempt.
+`connect` opens a database of runs (an embedded Postgres by default); `sql`, `py`, `http`, `seq`,
+`join`, `loop` and their like build graphs; `bench.start` gives a `Run`, which shows itself, waits,
+cancels, and keeps every attempt.
 """
 
 from __future__ import annotations
@@ -24,25 +24,41 @@ __all__ = [
     "Bench",
     "Node",
     "Run",
+    "break_",
     "connect",
     "errors",
     "handler",
+    "http",
+    "http_multipart",
+    "if_",
+    "if_rows",
+    "join",
+    "loop",
     "migrate",
     "named",
     "py",
+    "race",
     "ref",
     "rows",
+    "secret",
     "seq",
+    "sleep",
     "sql",
+    "wait_for_schedule",
+    "wait_for_signal",
 ]
 
 if TYPE_CHECKING:
     from workbench import errors
     from workbench.bench import Bench, connect
     from workbench.graph.build import named, py, ref, seq, sql
+    from workbench.graph.control import break_, if_, if_rows, join, loop, race
     from workbench.graph.handlers import handler
+    from workbench.graph.http import http, http_multipart
     from workbench.graph.node import Node
+    from workbench.graph.secret import secret
     from workbench.graph.values import rows
+    from workbench.graph.waiting import sleep, wait_for_schedule, wait_for_signal
     from workbench.run import Run
     from workbench.store.migrate import migrate
 
@@ -59,6 +75,18 @@ _HOMES = {
     "rows": "workbench.graph.values",
     "seq": "workbench.graph.build",
     "sql": "workbench.graph.build",
+    "break_": "workbench.graph.control",
+    "if_": "workbench.graph.control",
+    "if_rows": "workbench.graph.control",
+    "join": "workbench.graph.control",
+    "loop": "workbench.graph.control",
+    "race": "workbench.graph.control",
+    "http": "workbench.graph.http",
+    "http_multipart": "workbench.graph.http",
+    "secret": "workbench.graph.secret",
+    "sleep": "workbench.graph.waiting",
+    "wait_for_schedule": "workbench.graph.waiting",
+    "wait_for_signal": "workbench.graph.waiting",
     "errors": "workbench.errors",
 }
 

@@ -11,8 +11,37 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.graph_strategies import GRAPHS, IDENTIFIERS, TEXTS
-from workbench.graph import Node, loads, py, ref, seq, sql
+from tests.unit.graph_strategies import (
+    CRONS,
+    GRAPHS,
+    HEADERS,
+    IDENTIFIERS,
+    PARTS,
+    SECONDS,
+    STATUSES,
+    TEXTS,
+    URLS,
+    ZONES,
+)
+from workbench.graph import (
+    Node,
+    break_,
+    http,
+    http_multipart,
+    if_,
+    if_rows,
+    join,
+    loads,
+    loop,
+    py,
+    race,
+    ref,
+    seq,
+    sleep,
+    sql,
+    wait_for_schedule,
+    wait_for_signal,
+)
 from workbench.graph.build import as_node
 
 NASTY = st.sampled_from(
@@ -46,7 +75,7 @@ class Pair(NamedTuple):
 
     node: Node
     call: str
-    texts: tuple[str, ...]
+    texts: tuple[str | None, ...]
 
 
 def leaf(text: str) -> Pair:
@@ -59,24 +88,124 @@ def wrapped(text: str) -> Pair:
     return Pair(node, "df.\"as\"(%s, 'wrapped')", (text,))._replace(node=node.named("wrapped"))
 
 
-def chained(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
-    def then(a: Pair, b: Pair, form: str) -> Pair:
-        return Pair(a.node >> b.node, form.format(a.call, b.call), a.texts + b.texts)
+def requested(
+    url: str, method: str, body: str | None, headers: dict[str, str] | None, timeout: int
+) -> Pair:
+    node = http(url, method=method, body=body, headers=headers, timeout=timeout)
+    given = None if headers is None else json.dumps(headers)
+    call = "df.http(%s, %s, %s, %s::text::jsonb, %s::text::int)"
+    return Pair(node, call, (url, method, body, given, str(timeout)))
+
+
+def with_options(pair: Pair, statuses: list[int] | None, strict: bool) -> Pair:
+    url, method, body, headers, timeout = pair.texts
+    node = http(
+        str(url),
+        method=method,
+        body=body,
+        headers=json.loads(headers or "null"),
+        timeout=int(timeout or 0),
+        retry_statuses=statuses,
+        raise_for_status=strict,
+    )
+    options = json.dumps({"raise_for_status": strict, "retry_statuses": statuses or []})
+    return Pair(node, f"df.with_http({pair.call}, %s::text::jsonb)", (*pair.texts, options))
+
+
+def uploaded(url: str, parts: list[dict[str, str]], headers: dict[str, str] | None) -> Pair:
+    given = None if headers is None else json.dumps(headers)
+    call = "df.http_multipart(%s, parts => %s::text::jsonb, headers => %s::text::jsonb)"
+    return Pair(http_multipart(url, parts, headers=headers), call, (url, json.dumps(parts), given))
+
+
+def signalled(name: str, timeout: int | None) -> Pair:
+    node = wait_for_signal(name, timeout)
+    shown = None if timeout is None else str(timeout)
+    return Pair(node, "df.wait_for_signal(%s, %s::text::int)", (name, shown))
+
+
+_REQUESTS = st.builds(
+    requested,
+    URLS,
+    st.sampled_from(["get", "POST", "Patch"]),
+    st.none() | STEPS,
+    HEADERS,
+    st.integers(1, 99),
+)
+LEAVES = (
+    st.builds(leaf, STEPS)
+    | st.builds(wrapped, STEPS)
+    | st.integers(0, 2**34).map(lambda n: Pair(sleep(n), f"df.sleep({n})", ()))
+    | CRONS.map(lambda cron: Pair(wait_for_schedule(cron), "df.wait_for_schedule(%s)", (cron,)))
+    | st.builds(
+        lambda cron, zone: Pair(
+            wait_for_schedule(cron, zone), "df.wait_for_schedule(%s, %s)", (cron, zone)
+        ),
+        CRONS,
+        ZONES,
+    )
+    | st.builds(signalled, STEPS.filter(bool), st.none() | st.integers(1, 10**9))
+    | (st.none() | STEPS).map(lambda value: Pair(break_(value), "df.break(%s)", (value,)))
+    | _REQUESTS
+    | st.builds(with_options, _REQUESTS, STATUSES, st.booleans())
+    | st.builds(uploaded, URLS, PARTS, HEADERS)
+)
+
+
+def combined(inner: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
+    def two(a: Pair, b: Pair, form: tuple[Any, str]) -> Pair:
+        return Pair(form[0](a.node, b.node), form[1].format(a.call, b.call), a.texts + b.texts)
+
+    def three(a: Pair, b: Pair, c: Pair, form: tuple[Any, str]) -> Pair:
+        texts = a.texts + b.texts + c.texts
+        return Pair(form[0](a.node, b.node, c.node), form[1].format(a.call, b.call, c.call), texts)
 
     def named(a: Pair, name: str, form: str) -> Pair:
         return Pair(a.node.named(name), form.format(a.call, f"'{name}'"), a.texts)
 
-    return st.builds(
-        then, inner, inner, st.sampled_from(["df.seq({}, {})", "({} ~> {})"])
-    ) | st.builds(
-        named,
-        inner,
-        IDENTIFIERS,
-        st.sampled_from(['df."as"({}, {})', "({} |=> {})", "df.as_op({}, {})"]),
+    def forever(a: Pair, form: str) -> Pair:
+        return Pair(loop(a.node), form.format(a.call), a.texts)
+
+    def paced(a: Pair, b: Pair, pace: float) -> Pair:
+        call = f"df.loop({a.call}, {b.call}, min_interval => interval '{pace:f} seconds')"
+        return Pair(loop(a.node, b.node, min_interval=pace), call, a.texts + b.texts)
+
+    def rows(a: Pair, b: Pair, name: str) -> Pair:
+        call = f"df.if_rows('{name}', {a.call}, {b.call})"
+        return Pair(if_rows(name, a.node, b.node), call, a.texts + b.texts)
+
+    return (
+        st.builds(two, inner, inner, st.sampled_from(TWO))
+        | st.builds(three, inner, inner, inner, st.sampled_from(THREE))
+        | st.builds(
+            named,
+            inner,
+            IDENTIFIERS,
+            st.sampled_from(['df."as"({}, {})', "({} |=> {})", "df.as_op({}, {})"]),
+        )
+        | st.builds(forever, inner, st.sampled_from(["df.loop({})", "(@> {})"]))
+        | st.builds(paced, inner, inner, SECONDS)
+        | st.builds(rows, inner, inner, IDENTIFIERS)
     )
 
 
-PAIRS = st.recursive(st.builds(leaf, STEPS) | st.builds(wrapped, STEPS), chained, max_leaves=12)
+TWO = [
+    (seq, "df.seq({}, {})"),
+    (seq, "({} ~> {})"),
+    (join, 'df."join"({}, {})'),
+    (join, "({} & {})"),
+    (race, "df.race({}, {})"),
+    (race, "({} | {})"),
+    (loop, "df.loop({}, {})"),
+]
+THREE = [
+    (join, "df.join3({}, {}, {})"),
+    (race, "({} | {} | {})"),
+    (if_, 'df."if"({}, {}, {})'),
+    (if_, "({} ?> {} !> {})"),
+]
+
+PAIRS = st.recursive(LEAVES, combined, max_leaves=12)
 
 
 @pytest.fixture
@@ -117,9 +246,12 @@ def test_a_graph_printed_in_another_way_becomes_the_same_bytes(
 
 
 def reordered(data: dict[str, Any]) -> dict[str, Any]:
-    return {
+    found: dict[str, Any] = {
         key: reordered(data[key]) if key.endswith("_node") else data[key] for key in sorted(data)
     }
+    if "extra_nodes" in found:
+        found["extra_nodes"] = [reordered(child) for child in found["extra_nodes"]]
+    return found
 
 
 @pytest.mark.parametrize("steps", [2, 3, 255, 1000])

@@ -7,7 +7,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from workbench.graph import Node
+from workbench.graph import (
+    Node,
+    break_,
+    http,
+    http_multipart,
+    if_,
+    if_rows,
+    join,
+    loop,
+    race,
+    sleep,
+    wait_for_schedule,
+    wait_for_signal,
+)
 
 IDENTIFIERS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True).filter(
     lambda name: name != "input"
@@ -34,7 +47,7 @@ _SQL = st.builds(
         retry=retry,
         options=None if plain else {"transaction": False},
     ),
-    TEXTS,
+    TEXTS.filter(lambda text: text.strip(" ")),
     _NAMES,
     _RETRY,
     st.booleans(),
@@ -44,24 +57,71 @@ _PYTHON = st.builds(
     st.integers() | TEXTS,
 )
 
+SECONDS = st.integers(0, 10**9) | st.integers(0, 10**9).map(lambda n: n / 1000)
+CRONS = st.sampled_from(["* * * * *", "0 9 * * MON-FRI", "*/5 0 1,15 jan *"])
+ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"])
+HEADERS = st.none() | st.dictionaries(
+    st.from_regex(r"[A-Za-z0-9-]{1,9}", fullmatch=True),
+    TEXTS.filter(lambda text: "\n" not in text and "\r" not in text),
+    max_size=4,
+)
+URLS = st.builds("https://host/{}".format, TEXTS) | st.sampled_from(["{base}/x", "HTTP://h?$q"])
+STATUSES = st.none() | st.lists(st.integers(100, 599), max_size=3)
+PARTS = st.lists(
+    st.fixed_dictionaries(
+        {"name": TEXTS, "data_b64": TEXTS}, optional={"filename": TEXTS, "content_type": TEXTS}
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+_HTTP = st.builds(
+    lambda url, method, body, headers, timeout, statuses, strict: http(
+        url,
+        method=method,
+        body=body,
+        headers=headers,
+        timeout=timeout,
+        retry_statuses=statuses,
+        raise_for_status=strict,
+    ),
+    URLS,
+    st.sampled_from([None, "put", "GET", "DELETE"]),
+    st.none() | TEXTS,
+    HEADERS,
+    st.integers(1, 99) | st.just(0.5),
+    STATUSES,
+    st.booleans(),
+)
+_LEAVES = (
+    _SQL
+    | _PYTHON
+    | st.builds(sleep, SECONDS)
+    | st.builds(wait_for_schedule, CRONS, ZONES)
+    | st.builds(wait_for_signal, TEXTS.filter(bool), st.none() | st.integers(1, 10**9))
+    | st.builds(break_, TEXTS | JSON_VALUES)
+    | _HTTP
+    | st.builds(http_multipart, URLS, PARTS, headers=HEADERS)
+)
+
 
 def _composites(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     then = st.builds(
         lambda a, b, n: Node("THEN", left=a, right=b, result_name=n), inner, inner, _NAMES
     )
-    if_ = st.builds(lambda c, t, e: Node("IF", left=t, right=e, condition=c), inner, inner, inner)
-    join = st.builds(
-        lambda a, b, more: Node("JOIN", left=a, right=b, extra=tuple(more)),
-        inner,
-        inner,
-        st.lists(inner, max_size=2),
+    choice = st.builds(if_, inner, inner, inner) | st.builds(
+        if_rows, st.just("input"), inner, inner
     )
-    loop = st.builds(
-        lambda body, condition: Node("LOOP", left=body, condition=condition),
-        inner,
-        st.none() | inner,
+    joined = st.lists(inner, min_size=2, max_size=4).map(lambda steps: join(*steps))
+    raced = st.lists(inner, min_size=2, max_size=3).map(lambda steps: race(*steps))
+    looped = st.builds(loop, inner, st.none() | inner, min_interval=SECONDS) | st.builds(
+        lambda body, until: loop(body, until=until), inner, inner
     )
-    return then | if_ | join | loop
+    return then | choice | joined | raced | looped | st.builds(_named, inner, IDENTIFIERS)
 
 
-GRAPHS: st.SearchStrategy[Node] = st.recursive(_SQL | _PYTHON, _composites, max_leaves=12)
+def _named(node: Node, name: str) -> Node:
+    return node.named(name)
+
+
+GRAPHS: st.SearchStrategy[Node] = st.recursive(_LEAVES, _composites, max_leaves=12)

@@ -7,7 +7,8 @@ from hypothesis import given
 
 from tests.unit.graph_strategies import GRAPHS
 from workbench.errors import GraphError
-from workbench.graph import Node, py, ref, seq, sql, validate
+from workbench.graph import Node, break_, if_rows, loop, py, ref, seq, sql, validate
+from workbench.graph.scope import check_references
 from workbench.graph.shapes import NODE_TYPES
 
 ONE = sql("SELECT 1")
@@ -39,7 +40,7 @@ def test_the_types_are_listed_in_one_order() -> None:
             "IF",
             left=ONE,
             right=ONE,
-            query='{"condition_type":"result_has_rows","result_name":"x"}',
+            query='{"condition_type":"result_has_rows","result_name":"input"}',
         ),
         Node("RACE", left=ONE, right=ONE),
         Node("LOOP", left=ONE, query='{"min_interval":1}'),
@@ -48,10 +49,9 @@ def test_the_types_are_listed_in_one_order() -> None:
         Node("WAIT_SCHEDULE", query='{"cron_expr":"* * * * *"}'),
         Node("SIGNAL", query='{"signal_name":"ok","timeout_seconds":null}'),
         Node("HTTP", query='{"url":"http://a/","method":"GET"}'),
-        Node("HTTP_MULTIPART", query='{"url":"http://a/","method":"POST","parts":[]}'),
+        Node("HTTP_MULTIPART", query='{"url":"http://a/","method":"POST","parts":[{}]}'),
+        Node("HTTP", query='{"url":"{base}","method":"get","headers":null,"timeout_seconds":null}'),
         Node("PYTHON", query='{"handler":"m:f"}'),
-        Node("FLOW", query='{"slug":"s"}'),
-        Node("MAP", left=ONE),
     ],
 )
 def test_every_type_has_a_valid_form(node: Node) -> None:
@@ -112,7 +112,7 @@ def test_every_type_has_a_valid_form(node: Node) -> None:
         (Node("SQL", query="x", policy={"sql": {}}), "root: unknown key 'sql' in policy"),
         (
             Node("SQL", query="x", policy={"http": {"max_concurrency": True}}),
-            "root: policy max_concurrency must be an integer >= 1, not True",
+            "root: policy max_concurrency must be an integer >= 1, not true",
         ),
         (
             Node("SQL", query="x", options={"transaction": "no"}),
@@ -190,4 +190,30 @@ def test_a_root_loops_condition_sees_its_body() -> None:
 
 
 def test_references_inside_a_flow_are_the_flows_business() -> None:
-    validate(Node("FLOW", query="{}", extra=(_uses("website"),)))
+    check_references(Node("FLOW", query="{}", extra=(_uses("website"),)))
+
+
+@pytest.mark.parametrize("name", ["x", "nput"])
+def test_if_rows_asks_a_name_that_an_earlier_step_gives(name: str) -> None:
+    validate(ONE.named("x") >> if_rows("x", ONE, ONE))
+    assert _refused(ONE >> if_rows(name, ONE, ONE)).startswith(
+        f"root.right: df.if_rows: result '{name}' not found: no earlier step gives that name."
+    )
+
+
+def test_if_rows_guesses_a_misspelt_name() -> None:
+    assert "Did you mean 'staged'? Known here: input, staged" in _refused(
+        ONE.named("staged") >> if_rows("stagd", ONE, ONE)
+    )
+
+
+def test_a_break_value_is_not_looked_at() -> None:
+    validate(loop(break_("$nobody")))
+
+
+@pytest.mark.parametrize("kind", ["FLOW", "MAP"])
+def test_what_engines_do_not_execute_yet_is_refused(kind: str) -> None:
+    assert _refused(ONE >> Node(kind, query="{}", left=ONE)).startswith(
+        f"root.right: Unknown node_type '{kind}'. Valid types: SQL, THEN, IF, JOIN, LOOP, BREAK, "
+        "RACE, SLEEP, WAIT_SCHEDULE, HTTP, HTTP_MULTIPART, SIGNAL, PYTHON"
+    )

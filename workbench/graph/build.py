@@ -1,8 +1,8 @@
-"""Builders: `sql`, `py`, `seq`, `ref`, `named`.
+"""The first builders: `sql`, `py`, `seq`, `ref`, `named`, and what is taken for a step.
 
 Each returns a `Node` and does no I/O. Whatever takes a step takes text too: graph JSON as built
-by `df.*`, else SQL. A builder for another node type belongs here; its shape is in `shapes`, its
-line in `tree`.
+by `df.*`, else SQL. Steps that direct others are built in `control`, those that wait in `waiting`,
+requests in `http`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from workbench.graph.handlers import Handler, handler_name
 from workbench.graph.lexer import Reference, find_references
 from workbench.graph.literals import literal, quote
 from workbench.graph.node import Node
-from workbench.graph.shapes import IDENTIFIER, NODE_TYPES, did_you_mean
+from workbench.graph.secret import Secret
+from workbench.graph.shapes import NODE_TYPES, did_you_mean, is_identifier
 from workbench.graph.substitute import REF_KEY
 from workbench.graph.values import MAX_DEPTH, Json, encode
 
@@ -126,7 +127,7 @@ def ref(name: str) -> Ref:
     Raises:
         GraphError: the name is not an identifier.
     """
-    if not _is_text(name) or not IDENTIFIER.fullmatch(name):
+    if not is_identifier(name):
         raise GraphError(
             f"ref({name!r}): not a result name; use the name given with .named(), and "
             'ref("x")["c"] for a column'
@@ -218,6 +219,7 @@ _TYPED: Final = (
 
 
 def _literal(value: Any, name: str) -> str:
+    _refuse_secret(value)
     for kind, type_name in _TYPED:
         if isinstance(value, kind):
             zoned = "" if getattr(value, "tzinfo", None) is None else "TZ"
@@ -273,9 +275,17 @@ def _without_refs(value: Any, depth: int) -> Json:
     """Replace each Ref by its JSON form; what is too deep or cyclic is left for `encode`."""
     if isinstance(value, Ref):
         return value.to_json()
+    _refuse_secret(value)
     if depth <= MAX_DEPTH:
         if type(value) is dict:
             return {key: _without_refs(item, depth + 1) for key, item in value.items()}
         if type(value) in (list, tuple):
             return [_without_refs(item, depth + 1) for item in value]
     return value
+
+
+def _refuse_secret(value: object) -> None:
+    if isinstance(value, Secret):
+        raise GraphError(
+            f"{value!r} is put in place in HTTP steps only; a Python step reads os.environ itself"
+        )

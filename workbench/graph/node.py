@@ -94,6 +94,28 @@ class Node:
 
         return Node("THEN", left=as_node(other), right=self)
 
+    def __and__(self, other: Node | str) -> Node:
+        """`a & b`: both side by side; the value is the list of both."""
+        from workbench.graph.build import as_node
+
+        return Node("JOIN", left=self, right=as_node(other))
+
+    def __rand__(self, other: Node | str) -> Node:
+        from workbench.graph.build import as_node
+
+        return Node("JOIN", left=as_node(other), right=self)
+
+    def __or__(self, other: Node | str) -> Node:
+        """`a | b`: both side by side; the first to end decides, and the other is cancelled."""
+        from workbench.graph.build import as_node
+
+        return Node("RACE", left=self, right=as_node(other))
+
+    def __ror__(self, other: Node | str) -> Node:
+        from workbench.graph.build import as_node
+
+        return Node("RACE", left=as_node(other), right=self)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):
             return NotImplemented
@@ -105,8 +127,8 @@ class Node:
     def __bool__(self) -> NoReturn:
         raise GraphError(
             "a Node has no truth value: `and`, `or`, `not` and `if` see Python objects, not what "
-            "a step returns. Join steps with `a >> b` or seq(a, b); to test for a missing node "
-            "write `node is None`"
+            "a step returns. Join steps with `a >> b`, `a & b`, `a | b`; let a step's value decide "
+            "with if_(condition, then, else_); to test for a missing node write `node is None`"
         )
 
     def __repr__(self) -> str:

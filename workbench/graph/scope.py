@@ -18,14 +18,14 @@ from workbench.graph.walk import walk
 
 
 def check_references(root: Node) -> None:
-    """Check the `{"$ref": …}` of every PYTHON node.
+    """Check the `{"$ref": …}` of every PYTHON node and the name that every `if_rows` asks.
 
     The graph's shape must have been checked before; its depth bounds the recursion here.
 
     Raises:
         GraphError: a reference to a name that no earlier node gives.
     """
-    if any(visit.node.node_type == "PYTHON" for visit in walk(root)):
+    if any(visit.node.node_type == "PYTHON" or _asks_rows(visit.node) for visit in walk(root)):
         _visit(root, "root", _Names())
 
 
@@ -56,6 +56,8 @@ def _visit(node: Node, path: str, names: _Names) -> None:
     kind = node.node_type
     if kind == "PYTHON":
         _check_input(node, path, names)
+    elif _asks_rows(node):
+        _check_rows(node, path, names)
     elif kind in ("FLOW", "MAP"):
         # A flow's dependencies are its own names, checked where the flow is defined.
         _add_all(node, names)
@@ -100,3 +102,17 @@ def _check_input(node: Node, path: str, names: _Names) -> None:
                 f"{did_you_mean(name, names.known)} Known here: "
                 f"{', '.join(sorted(names.known))}",
             )
+
+
+def _asks_rows(node: Node) -> bool:
+    return node.node_type == "IF" and node.condition is None
+
+
+def _check_rows(node: Node, path: str, names: _Names) -> None:
+    name = json.loads(node.query or "{}")["result_name"]
+    if name not in names.known:
+        raise invalid(
+            path,
+            f"df.if_rows: result '{name}' not found: no earlier step gives that name."
+            f"{did_you_mean(name, names.known)} Known here: {', '.join(sorted(names.known))}",
+        )

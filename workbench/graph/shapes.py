@@ -28,6 +28,11 @@ RESERVED_NAME: Final = "input"
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
+def is_identifier(value: object) -> bool:
+    """Tell whether a value is text that a result, a variable or a secret may have as its name."""
+    return isinstance(value, str) and IDENTIFIER.fullmatch(value) is not None
+
+
 class Slot(Enum):
     """Whether a node type fills a slot."""
 
@@ -83,6 +88,9 @@ SHAPES: Final[dict[str, Shape]] = {
 
 NODE_TYPES: Final = tuple(SHAPES)
 
+RUNNABLE_TYPES: Final = tuple(kind for kind in SHAPES if kind not in ("FLOW", "MAP"))
+"""What engines of this version execute; a graph of anything else is refused at its start."""
+
 EMBEDDED_FIELDS: Final = {"IF": "condition_node", "LOOP": "condition_node", "JOIN": "extra_nodes"}
 """Fields that the stored form keeps inside `query`; a graph must not."""
 
@@ -93,8 +101,8 @@ def invalid(path: str, message: str) -> GraphError:
 
 
 def unknown_type(node_type: object) -> str:
-    """Say that a node type does not exist, and list those that do."""
-    return f"Unknown node_type {node_type!r}. Valid types: {', '.join(NODE_TYPES)}"
+    """Say that nothing executes a node type, and list those that run."""
+    return f"Unknown node_type {node_type!r}. Valid types: {', '.join(RUNNABLE_TYPES)}"
 
 
 def too_deep() -> GraphError:

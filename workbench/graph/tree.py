@@ -91,6 +91,9 @@ def _children(item: _Item) -> list[str | _Item]:
         others = [visit for visit in visits if not visit.path.endswith(".condition_node")]
         visits = asked + others if node.node_type == "IF" else others + asked
     found: list[str | _Item] = []
+    if node.node_type == "IF" and node.condition is None:
+        asked_of = _config(node).get("result_name", "?")
+        found += [f"{item.inner}? condition:", f"{item.inner}  └─rows of '{asked_of}'"]
     for index, visit in enumerate(visits):
         last = node.node_type not in ("JOIN", "RACE", "FLOW") or index == len(visits) - 1
         prefix = f"{item.inner}  "
@@ -111,7 +114,7 @@ def _heading(node: Node, visit: Visit, index: int) -> str:
         case "IF", _:
             return "✗ else:"
         case "LOOP", "condition_node":
-            return "? while:"
+            return "? until:" if _is_until(node) else "? while:"
         case "LOOP", _:
             return "↻ body:"
         case "FLOW", _:
@@ -153,6 +156,22 @@ def _break(node: Node) -> str:
     return "BREAK" if value is None else f"BREAK '{_cut(str(value), 20)}'"
 
 
+def _wait(node: Node) -> str:
+    config = _config(node)
+    zone = f" {config['timezone']}" if "timezone" in config else ""
+    return f"WAIT '{config.get('cron_expr', '?')}'{zone}"
+
+
+def _loop(node: Node) -> str:
+    if node.condition is None:
+        return "LOOP (infinite)"
+    return "LOOP (until)" if _is_until(node) else "LOOP (while)"
+
+
+def _is_until(node: Node) -> bool:
+    return node.options is not None and node.options.get("until") is True
+
+
 def _branches(node: Node) -> int:
     return sum(1 for _ in node.children())
 
@@ -160,11 +179,11 @@ def _branches(node: Node) -> int:
 _LABELS: Final[dict[str, Callable[[Node], str]]] = {
     "SQL": lambda node: f"SQL: {_cut(node.query or '?', 50)}",
     "SLEEP": lambda node: f"SLEEP {node.query or '?'}s",
-    "WAIT_SCHEDULE": lambda node: f"WAIT '{_config(node).get('cron_expr', '?')}'",
+    "WAIT_SCHEDULE": _wait,
     "HTTP": _http,
     "HTTP_MULTIPART": _http,
     "SIGNAL": _signal,
-    "LOOP": lambda node: "LOOP (infinite)" if node.condition is None else "LOOP (while)",
+    "LOOP": _loop,
     "BREAK": _break,
     "JOIN": lambda node: f"JOIN ({_branches(node)})",
     "PYTHON": lambda node: f"PYTHON {_config(node).get('handler', '?')}",

@@ -1,23 +1,21 @@
 """What makes a graph fit to start: shapes, configs, names and limits.
 
 `validate` is called before anything is stored and by `explain`. The table of shapes is in
-`shapes`; which names a reference may use is in `scope`. What only the server can know (whether a
-statement is valid SQL, whether a table exists) shows when the node runs.
+`shapes`, what configs and options must say in `configs` and `extras`; which names a reference may
+use is in `scope`. What only the server can know (whether a statement is valid SQL, whether a table
+exists) shows when the node runs.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
-from typing import Any
-
+from workbench.graph.configs import config_fault, if_rows_fault, parse, seconds_fault
+from workbench.graph.extras import extras_fault
 from workbench.graph.node import Node
 from workbench.graph.scope import check_references
 from workbench.graph.shapes import (
-    EMBEDDED_FIELDS,
     MAX_DEPTH,
     MAX_NODES,
+    RUNNABLE_TYPES,
     SHAPES,
     Query,
     Shape,
@@ -48,13 +46,14 @@ def validate(node: Node) -> None:
 
 
 def _check_node(node: Node, path: str) -> None:
-    shape = SHAPES.get(node.node_type)
-    if shape is None:
+    if node.node_type not in RUNNABLE_TYPES:
         raise invalid(path, unknown_type(node.node_type))
+    shape = SHAPES[node.node_type]
     _check_slots(node, shape, path)
     _check_query(node, shape, path)
     _check_name(node, path)
-    _check_extras(node, path)
+    if fault := extras_fault(node):
+        raise invalid(path, fault)
 
 
 def _check_slots(node: Node, shape: Shape, path: str) -> None:
@@ -72,116 +71,36 @@ def _check_slots(node: Node, shape: Shape, path: str) -> None:
 
 def _check_query(node: Node, shape: Shape, path: str) -> None:
     kind, query = node.node_type, node.query
-    if query is None:
-        if shape.query in (Query.TEXT, Query.SECONDS, Query.CONFIG):
-            raise invalid(path, f"query is missing; {kind} nodes need it")
-        _check_config(node, {}, path)
-    elif shape.query is Query.NONE:
-        raise invalid(path, f"query is not valid for {kind} nodes")
+    if shape.query is Query.NONE:
+        if query is not None:
+            raise invalid(path, f"query is not valid for {kind} nodes")
+        return
+    if query is None and shape.query is not Query.OPTIONAL_CONFIG:
+        raise invalid(path, f"query is missing; {kind} nodes need it")
+    if shape.query is Query.TEXT:
+        fault = None if query and query.strip(" ") else f"query is missing; {kind} nodes need it"
     elif shape.query is Query.SECONDS:
-        _check_seconds(query, path)
-    elif shape.query is not Query.TEXT:
-        _check_config(node, _config(query, kind, path), path)
+        fault = seconds_fault(query or "")
+    else:
+        fault = _config_fault(node)
+    if fault:
+        raise invalid(path, fault)
 
 
-def _check_seconds(query: str, path: str) -> None:
-    whole, _, fraction = query.partition(".")
-    if not (whole.isascii() and whole.isdigit()) or (fraction and not fraction.isdigit()):
-        raise invalid(
-            path, f"query in SLEEP must be a number of seconds, at least 0, not {query!r}"
-        )
-
-
-def _config(query: str, kind: str, path: str) -> Mapping[str, Any]:
-    try:
-        config = json.loads(query)
-    except (ValueError, RecursionError):
-        raise invalid(path, f"query in {kind} must be valid JSON config") from None
-    if not isinstance(config, dict):
-        raise invalid(path, f"query in {kind} must be a JSON config object")
-    return config
-
-
-def _check_config(node: Node, config: Mapping[str, Any], path: str) -> None:
+def _config_fault(node: Node) -> str | None:
     kind = node.node_type
-    for key in SHAPES[kind].keys:
-        if key not in config:
-            raise invalid(path, f"query in {kind} lacks {key!r}")
-    field = EMBEDDED_FIELDS.get(kind)
-    if field is not None and field in config:
-        raise invalid(
-            path, f"{field} in {kind} must be a first-class Durofut field, not embedded in query"
-        )
-    if kind == "IF" and node.condition is None:
-        _check_if_rows(config, path)
-    if kind == "PYTHON" and not (isinstance(config["handler"], str) and config["handler"]):
-        raise invalid(path, "handler in PYTHON must be a name such as 'module:function'")
-    if kind == "SIGNAL" and not (isinstance(config["signal_name"], str) and config["signal_name"]):
-        raise invalid(path, "Signal name cannot be empty")
-
-
-def _check_if_rows(config: Mapping[str, Any], path: str) -> None:
-    if config.get("condition_type") != "result_has_rows":
-        raise invalid(path, "condition_node is missing; IF nodes need a condition")
-    if not isinstance(config.get("result_name"), str):
-        raise invalid(path, "query in IF lacks 'result_name'; df.if_rows needs a result's name")
+    try:
+        config = parse("{}" if node.query is None else node.query)
+    except (ValueError, RecursionError):
+        return f"query in {kind} must be valid JSON config"
+    if not isinstance(config, dict):
+        return f"query in {kind} must be a JSON config object"
+    fault = config_fault(kind, config)
+    if fault is None and kind == "IF" and node.condition is None:
+        fault = if_rows_fault(config)
+    return fault
 
 
 def _check_name(node: Node, path: str) -> None:
     if node.result_name is not None and (fault := name_fault(node.result_name)):
         raise invalid(path, f"result_name {fault}")
-
-
-def _check_extras(node: Node, path: str) -> None:
-    if node.retry:
-        _check_retry(node.retry, path)
-    if node.policy:
-        _check_policy(node.policy, path)
-    if not node.options:
-        return
-    transaction = node.options.get("transaction", True)
-    if not isinstance(transaction, bool):
-        raise invalid(path, f"option 'transaction' must be true or false, not {transaction!r}")
-    if "transaction" in node.options and node.node_type != "SQL":
-        raise invalid(path, f"option 'transaction' is not valid for {node.node_type} nodes")
-
-
-def _check_retry(retry: Mapping[str, Any], path: str) -> None:
-    for key, value in retry.items():
-        if key == "max_attempts":
-            if not _is_int(value) or value < 1:
-                raise invalid(path, f"retry max_attempts must be an integer >= 1, not {value!r}")
-        elif key in ("base_delay", "max_backoff"):
-            if not _is_seconds(value):
-                raise invalid(path, f"retry {key} must be seconds, finite and >= 0, not {value!r}")
-        else:
-            raise invalid(
-                path, f"unknown key {key!r} in retry; use max_attempts, base_delay, max_backoff"
-            )
-
-
-def _check_policy(policy: Mapping[str, Any], path: str) -> None:
-    for key, limits in policy.items():
-        if key != "http":
-            raise invalid(path, f"unknown key {key!r} in policy; the only one is 'http'")
-        if not isinstance(limits, Mapping) or set(limits) != {"max_concurrency"}:
-            raise invalid(path, 'policy must read {"http": {"max_concurrency": N}}')
-        if not _is_int(limits["max_concurrency"]) or limits["max_concurrency"] < 1:
-            raise invalid(
-                path,
-                f"policy max_concurrency must be an integer >= 1, not "
-                f"{limits['max_concurrency']!r}",
-            )
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_seconds(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and value >= 0
-    )

@@ -2,7 +2,9 @@
 
 -- The node types that engines of this version execute.
 CREATE OR REPLACE FUNCTION df._node_types() RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$ SELECT ARRAY['SQL', 'THEN', 'PYTHON'] $$;
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON}'::text[]
+$$;
 
 -- Every node in pre-order: its number, its parent's number, which child of it (1 left, 2 right, 3 condition, 4… extra),
 -- its depth and the path that error texts name. Stops one level below the deepest legal one.
@@ -31,47 +33,74 @@ $$;
 
 -- What is wrong with one node by itself, or NULL.
 CREATE OR REPLACE FUNCTION df._fault(node jsonb, depth integer) RETURNS text
-LANGUAGE plpgsql IMMUTABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    kind text;
-    query text;
-    fault text;
+    is_plain boolean := df._is_plain(node);
+    kind text := node ->> 'node_type';
+    fault text := CASE WHEN NOT is_plain THEN df._type_fault(node) END;
 BEGIN
-    fault := CASE WHEN NOT df._is_plain(node) THEN df._type_fault(node) END;
     IF fault IS NOT NULL THEN
         RETURN fault;
-    END IF;
-    kind := node ->> 'node_type';
-    query := node ->> 'query';
-    IF kind <> ALL (df._node_types()) THEN
+    ELSIF kind <> ALL (df._node_types()) THEN
         RETURN df._unknown_type(kind);
-    END IF;
-    IF depth > 256 THEN
+    ELSIF depth > 256 THEN
         RETURN df._depth_fault();
     END IF;
-    fault := coalesce(CASE WHEN NOT df._is_plain(node) THEN df._slot_fault(node, kind) END,
+    fault := coalesce(CASE WHEN NOT is_plain THEN df._slot_fault(node, kind) END,
+                      df._query_fault(kind, node ->> 'query', coalesce(jsonb_typeof(node -> 'condition_node'), 'null') <> 'null'),
                       'result_name ' || df._name_fault(node ->> 'result_name'));
-    IF fault IS NOT NULL THEN
-        RETURN fault;
-    END IF;
-    IF kind = 'THEN' THEN
-        RETURN CASE WHEN query IS NOT NULL THEN 'query is not valid for THEN nodes' END;
-    END IF;
-    IF coalesce(btrim(query), '') = '' THEN
+    RETURN coalesce(fault, CASE WHEN NOT is_plain AND node ?| '{retry,policy,options}' THEN df._extras_fault(node, kind) END);
+END $$;
+
+CREATE OR REPLACE FUNCTION df._query_fault(kind text, query text, has_condition boolean) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    config jsonb := '{}';
+BEGIN
+    IF kind IN ('THEN', 'RACE') THEN
+        RETURN CASE WHEN query IS NOT NULL THEN format('query is not valid for %s nodes', kind) END;
+    ELSIF (query IS NULL AND kind NOT IN ('IF', 'JOIN', 'LOOP')) OR (kind = 'SQL' AND btrim(query) = '') THEN
         RETURN format('query is missing; %s nodes need it', kind);
-    END IF;
-    IF kind = 'PYTHON' THEN
+    ELSIF kind = 'SQL' THEN
+        RETURN NULL;
+    ELSIF kind = 'SLEEP' THEN
+        RETURN df._seconds_fault(query);
+    ELSIF query IS NOT NULL THEN
         BEGIN
-            IF jsonb_typeof(query::jsonb) <> 'object' THEN
-                RETURN 'query in PYTHON must be a JSON config object';
-            ELSIF coalesce(query::jsonb ->> 'handler', '') = '' THEN
-                RETURN 'handler in PYTHON must be a name such as ''module:function''';
-            END IF;
+            config := query::jsonb;
         EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
-            RETURN 'query in PYTHON must be valid JSON config';
+            RETURN format('query in %s must be valid JSON config', kind);
         END;
     END IF;
-    RETURN NULL;
+    RETURN df._config_fault(kind, config, has_condition);
+END $$;
+
+-- What is wrong with the JSON object that a node's query is; 22 to 25 know the types.
+CREATE OR REPLACE FUNCTION df._config_fault(kind text, config jsonb, has_condition boolean) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    embedded text := CASE WHEN kind IN ('IF', 'LOOP') THEN 'condition_node' WHEN kind = 'JOIN' THEN 'extra_nodes' END;
+    needed text[] := CASE kind WHEN 'BREAK' THEN '{break_value}' WHEN 'WAIT_SCHEDULE' THEN '{cron_expr}' WHEN 'SIGNAL' THEN '{signal_name}'
+                               WHEN 'PYTHON' THEN '{handler}' WHEN 'HTTP' THEN '{url,method}' WHEN 'HTTP_MULTIPART' THEN '{url,method,parts}' END;
+BEGIN
+    IF jsonb_typeof(config) <> 'object' THEN
+        RETURN format('query in %s must be a JSON config object', kind);
+    ELSIF NOT config ?& needed THEN
+        RETURN (SELECT format('query in %s lacks ''%s''', kind, key)
+                FROM unnest(needed) WITH ORDINALITY AS n (key, n) WHERE NOT config ? key ORDER BY n LIMIT 1);
+    ELSIF config ? embedded THEN
+        RETURN format('%s in %s must be a first-class Durofut field, not embedded in query', embedded, kind);
+    END IF;
+    RETURN CASE kind
+        WHEN 'IF' THEN CASE WHEN NOT has_condition THEN df._if_rows_fault(config) END
+        WHEN 'BREAK' THEN df._break_fault(config)
+        WHEN 'WAIT_SCHEDULE' THEN df._schedule_fault(config)
+        WHEN 'SIGNAL' THEN df._signal_fault(config)
+        WHEN 'HTTP' THEN df._http_fault(kind, config)
+        WHEN 'HTTP_MULTIPART' THEN df._http_fault(kind, config)
+        WHEN 'PYTHON' THEN CASE WHEN jsonb_typeof(config -> 'handler') <> 'string' OR config ->> 'handler' = ''
+                                THEN 'handler in PYTHON must be a name such as ''module:function''' END
+    END;
 END $$;
 
 -- The two shapes that nearly all nodes have, told at once.
