@@ -90,9 +90,7 @@ def roles(db: Database) -> Iterator[tuple[Role, Role]]:
     names = f"{prefix}_a", f"{prefix}_b"
     for name in names:
         db.execute(f"CREATE ROLE {name} LOGIN")
-        db.execute(f"GRANT USAGE ON SCHEMA df TO {name}")
-        db.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA df TO {name}")
-        db.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA df TO {name}")
+        db.execute("SELECT df.grant_usage(%s)", name)
     one, two = [Role(name, make_conninfo(db.dsn, user=name)) for name in names]
     yield one, two
     for name in names:
