@@ -16,13 +16,16 @@ from workbench.engine.context import Context
 from workbench.engine.core import Core, named
 from workbench.engine.failure import describe
 from workbench.engine.handlers import Handlers
+from workbench.engine.http import HttpLeaves
 from workbench.engine.model import Completed, Failed, Released, Run, Value
 from workbench.engine.plan import Planned
 from workbench.engine.sql import SqlLeaves
 from workbench.engine.workload import Claim
 from workbench.errors import StepError
+from workbench.graph import http_text
 from workbench.graph.substitute import Named, expand_variables, references, substitute_sql
 from workbench.store import verbs
+from workbench.store.http_gate import Gate, ask_gate, read_gate
 from workbench.store.wire import Session, Statement, rows
 
 __all__ = ["Leaves"]
@@ -46,6 +49,7 @@ class Leaves:
         self._handlers = handlers
         self._sql = sql
         self._values = _Reader(connect)
+        self._http = HttpLeaves(core, self._http_gate)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def execute(self, run: Run, claim: Claim) -> None:
@@ -63,6 +67,7 @@ class Leaves:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._http.close()
         await self._values.close()
 
     async def find_handlers(self, session: Session) -> bool:
@@ -92,6 +97,11 @@ class Leaves:
             case "PYTHON":
                 names = await self._names(run, planned, planned.references)
                 self._call_handler(run, claim, planned, names)
+            case "HTTP" | "HTTP_MULTIPART":
+                system = lookups.system(run)
+                wanted = http_text.references(planned.config, run.variables, system)
+                names = await self._names(run, planned, wanted)
+                await self._http.execute(run, claim, planned, names)
             case "IF":
                 name = planned.config["result_name"]
                 known = await self._names(run, planned, [name])
@@ -100,6 +110,9 @@ class Leaves:
                 text = planned.config["break_value"]
                 known = await self._names(run, planned, lookups.references(run, text))
                 self._looked_up(claim, lookups.break_value(run, text, known))
+
+    async def _http_gate(self, kind: str) -> Gate:
+        return read_gate(await self._values.ask(ask_gate(kind)))
 
     def _looked_up(self, claim: Claim, json: str) -> None:
         self._core.workload.report(claim, Completed(claim.node, claim.token, Value(json)))
