@@ -17,9 +17,9 @@ from workbench.engine.workload import Claim
 
 
 @pytest.fixture
-def server() -> Iterator[HttpServer]:
-    with http_server() as server:
-        yield server
+def web() -> Iterator[HttpServer]:
+    with http_server() as web:
+        yield web
 
 
 class Names:
@@ -37,14 +37,14 @@ class Names:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "0x7f.1", "2130706433"])
 def test_a_restricted_destination_is_refused_however_it_is_written(
-    server: HttpServer, host: str
+    web: HttpServer, host: str
 ) -> None:
-    message = error(Leaf(allow=()).get(f"http://{host}:{server.port}/"), permanent=True)
+    message = error(Leaf(allow=()).get(f"http://{host}:{web.port}/"), permanent=True)
     assert message.startswith(
         f"Blocked: the resolved IP address for '{host}' is in a restricted range. "
     )
     assert "df.set_setting('http_allow', '[\"" in message
-    assert server.requests == []
+    assert web.requests == []
 
 
 @pytest.mark.parametrize("host", ["[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]"])
@@ -53,10 +53,10 @@ def test_a_restricted_ipv6_destination_is_refused(host: str) -> None:
     assert "is in a restricted range" in message
 
 
-def test_a_denied_host_is_refused_before_it_is_looked_up(server: HttpServer) -> None:
+def test_a_denied_host_is_refused_before_it_is_looked_up(web: HttpServer) -> None:
     names = Names("127.0.0.1")
     leaf = Leaf(deny=[".example.com"], resolve=names)
-    message = error(leaf.get(f"http://api.example.com:{server.port}/"), permanent=True)
+    message = error(leaf.get(f"http://api.example.com:{web.port}/"), permanent=True)
     assert message.startswith("Blocked: 'api.example.com' is denied by the setting http_deny")
     assert names.asked == []
 
@@ -75,20 +75,20 @@ def test_the_connection_goes_to_the_address_that_was_checked() -> None:
         assert len(allowed.requests) == 1
 
 
-def test_one_restricted_address_among_several_is_refused(server: HttpServer) -> None:
+def test_one_restricted_address_among_several_is_refused(web: HttpServer) -> None:
     leaf = Leaf(resolve=Names(["127.0.0.1", "10.0.0.1"]))
-    message = error(leaf.get(f"http://example.com:{server.port}/"), permanent=True)
+    message = error(leaf.get(f"http://example.com:{web.port}/"), permanent=True)
     assert "10.0.0.1 is private" in message
-    assert server.requests == []
+    assert web.requests == []
 
 
-def test_an_address_that_refuses_is_followed_by_the_next(server: HttpServer) -> None:
+def test_an_address_that_refuses_is_followed_by_the_next(web: HttpServer) -> None:
     leaf = Leaf(allow=["127.0.0.0/8"], resolve=Names(["127.0.0.3", "127.0.0.1"]))
-    assert value(leaf.post(f"http://example.com:{server.port}/"))["ok"]
-    assert len(server.requests) == 1
+    assert value(leaf.post(f"http://example.com:{web.port}/"))["ok"]
+    assert len(web.requests) == 1
 
 
-def test_nobody_there_is_a_failure(server: HttpServer) -> None:
+def test_nobody_there_is_a_failure(web: HttpServer) -> None:
     with http_server() as gone:
         pass
     message = error(Leaf(gone).get("/x"))
@@ -103,25 +103,25 @@ def test_an_unknown_host_is_a_failure() -> None:
 
 
 def test_a_proxy_of_the_environment_is_not_used(
-    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+    web: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    assert value(Leaf(server).get("/"))["ok"]
+    assert value(Leaf(web).get("/"))["ok"]
 
 
-def test_an_answer_that_drips_beyond_the_deadline_is_a_failure(server: HttpServer) -> None:
-    gates = [server.gate() for _ in range(3)]
-    server.answer("/", Answer(200, [b"a", gates[0], b"b", gates[1], b"c", gates[2]]))
+def test_an_answer_that_drips_beyond_the_deadline_is_a_failure(web: HttpServer) -> None:
+    gates = [web.gate() for _ in range(3)]
+    web.answer("/", Answer(200, [b"a", gates[0], b"b", gates[1], b"c", gates[2]]))
     gates[0].set()
-    message = error(Leaf(server).get("/", timeout_seconds=0.3))
-    assert message == f"HTTP timeout after 0.3s: {server.url}/"
-    assert server.hung_up.wait(5)
+    message = error(Leaf(web).get("/", timeout_seconds=0.3))
+    assert message == f"HTTP timeout after 0.3s: {web.url}/"
+    assert web.hung_up.wait(5)
 
 
-def test_no_answer_within_the_deadline_is_a_failure(server: HttpServer) -> None:
-    server.answer("/", Answer(raw=[server.gate()]))
-    assert error(Leaf(server).get("/", timeout_seconds=0.2)).startswith("HTTP timeout after 0.2s")
+def test_no_answer_within_the_deadline_is_a_failure(web: HttpServer) -> None:
+    web.answer("/", Answer(raw=[web.gate()]))
+    assert error(Leaf(web).get("/", timeout_seconds=0.2)).startswith("HTTP timeout after 0.2s")
 
 
 @pytest.mark.parametrize(
@@ -136,28 +136,28 @@ def test_no_answer_within_the_deadline_is_a_failure(server: HttpServer) -> None:
     ],
     ids=["nothing", "half a body", "half a chunk", "half a head", "no HTTP", "huge headers"],
 )
-def test_an_answer_that_is_none_is_a_failure(server: HttpServer, pieces: list[bytes]) -> None:
-    server.answer("/", Answer(raw=pieces))
-    assert error(Leaf(server).get("/")).startswith(f"HTTP connection failed: {server.url}/ - ")
+def test_an_answer_that_is_none_is_a_failure(web: HttpServer, pieces: list[bytes]) -> None:
+    web.answer("/", Answer(raw=pieces))
+    assert error(Leaf(web).get("/")).startswith(f"HTTP connection failed: {web.url}/ - ")
 
 
-def test_an_interrupted_request_is_released_and_hangs_up(server: HttpServer) -> None:
-    server.answer("/", Answer(200, [b"a", server.gate()]))
-    leaf = Leaf(server)
+def test_an_interrupted_request_is_released_and_hangs_up(web: HttpServer) -> None:
+    web.answer("/", Answer(200, [b"a", web.gate()]))
+    leaf = Leaf(web)
 
     def when_it_runs(claim: Claim) -> None:
-        wait_until(lambda: server.requests)
+        wait_until(lambda: web.requests)
 
-    event = leaf.run({"url": server.url, "method": "GET"}, meanwhile=when_it_runs)
+    event = leaf.run({"url": web.url, "method": "GET"}, meanwhile=when_it_runs)
     assert event == Released(0, "token")
-    assert server.hung_up.wait(5)
+    assert web.hung_up.wait(5)
 
 
-def test_a_claim_interrupted_before_the_request_sends_none(server: HttpServer) -> None:
-    leaf = Leaf(server)
+def test_a_claim_interrupted_before_the_request_sends_none(web: HttpServer) -> None:
+    leaf = Leaf(web)
     leaf.interrupted = True
     assert leaf.get("/") == Released(0, "token")
-    assert server.requests == []
+    assert web.requests == []
 
 
 @pytest.fixture(scope="module")
@@ -176,8 +176,8 @@ def tls_server(authority: trustme.CA) -> Iterator[HttpServer]:
     """An HTTPS server whose certificate is that of example.com."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("example.com").configure_cert(context)
-    with http_server(tls=context) as server:
-        yield server
+    with http_server(tls=context) as web:
+        yield web
 
 
 @pytest.mark.usefixtures("trusted")
@@ -202,7 +202,7 @@ def test_a_certificate_that_nobody_trusts_is_a_failure(tls_server: HttpServer) -
 
 
 def test_certificates_that_cannot_be_read_are_a_failure(
-    server: HttpServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    web: HttpServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
-    assert "SSL_CERT_FILE" in error(Leaf(server).get("/"))
+    assert "SSL_CERT_FILE" in error(Leaf(web).get("/"))

@@ -18,18 +18,18 @@ B64 = base64.b64encode(b"\0hi\xff").decode()
 
 
 @pytest.fixture
-def server() -> Iterator[HttpServer]:
-    with http_server() as server:
-        yield server
+def web() -> Iterator[HttpServer]:
+    with http_server() as web:
+        yield web
 
 
-def test_a_request_has_the_given_parts_and_no_content_type(server: HttpServer) -> None:
-    value(Leaf(server).post("/p?q=1", body='{"a": "ü"}', headers={"X-A": "ü", "x-b": "2"}))
-    (seen,) = server.requests
+def test_a_request_has_the_given_parts_and_no_content_type(web: HttpServer) -> None:
+    value(Leaf(web).post("/p?q=1", body='{"a": "ü"}', headers={"X-A": "ü", "x-b": "2"}))
+    (seen,) = web.requests
     assert (seen.method, seen.target, seen.body.decode()) == ("POST", "/p?q=1", '{"a": "ü"}')
     assert sorted(seen.headers) == [
         ("Content-Length", "11"),
-        ("Host", f"127.0.0.1:{server.port}"),
+        ("Host", f"127.0.0.1:{web.port}"),
         ("X-A", "ü"),
         ("accept", "*/*"),
         ("accept-encoding", "gzip, deflate"),
@@ -39,9 +39,9 @@ def test_a_request_has_the_given_parts_and_no_content_type(server: HttpServer) -
     ]
 
 
-def test_the_defaults_give_way_to_the_nodes_headers(server: HttpServer) -> None:
-    value(Leaf(server).get("/", headers={"User-Agent": "me", "HOST": "other", "Accept": "a/b"}))
-    (seen,) = server.requests
+def test_the_defaults_give_way_to_the_nodes_headers(web: HttpServer) -> None:
+    value(Leaf(web).get("/", headers={"User-Agent": "me", "HOST": "other", "Accept": "a/b"}))
+    (seen,) = web.requests
     assert [seen.header(name) for name in ("user-agent", "host", "accept")] == [
         "me",
         "other",
@@ -50,50 +50,48 @@ def test_the_defaults_give_way_to_the_nodes_headers(server: HttpServer) -> None:
     assert len(seen.headers) == 5
 
 
-def test_what_frames_the_content_follows_from_it(server: HttpServer) -> None:
+def test_what_frames_the_content_follows_from_it(web: HttpServer) -> None:
     headers = {"content-length": "99", "Transfer-Encoding": "chunked"}
-    value(Leaf(server).post("/", body="five5", headers=headers))
-    (seen,) = server.requests
+    value(Leaf(web).post("/", body="five5", headers=headers))
+    (seen,) = web.requests
     assert (seen.body, seen.header("content-length")) == (b"five5", "5")
     assert seen.header("transfer-encoding") is None
 
 
 @pytest.mark.parametrize("method", ["GET", "post", "PUT", "Delete", "PATCH"])
-def test_the_method_is_sent_in_upper_case(server: HttpServer, method: str) -> None:
-    value(Leaf(server).run({"url": server.url, "method": method}))
-    assert (server.requests[0].method, server.requests[0].body) == (method.upper(), b"")
+def test_the_method_is_sent_in_upper_case(web: HttpServer, method: str) -> None:
+    value(Leaf(web).run({"url": web.url, "method": method}))
+    assert (web.requests[0].method, web.requests[0].body) == (method.upper(), b"")
 
 
-def test_values_are_put_into_url_headers_and_body(server: HttpServer) -> None:
-    leaf = Leaf(server, names={"x": "a/b", "n": 7}, variables={"v": 'say "hi"'})
+def test_values_are_put_into_url_headers_and_body(web: HttpServer) -> None:
+    leaf = Leaf(web, names={"x": "a/b", "n": 7}, variables={"v": 'say "hi"'})
     leaf.get(
         "/$x?n=$n&run={sys_instance_id}",
         headers={"X-V": "{v} $n {sys_label}"},
         body='{"v": "{v}", "n": $n}',
     )
-    (seen,) = server.requests
+    (seen,) = web.requests
     assert seen.target == "/a%2Fb?n=7&run=0a1b2c3d"
     assert seen.header("x-v") == 'say "hi" 7 nightly'
     assert seen.body == b'{"v": "say \\"hi\\"", "n": 7}'
 
 
-def test_userinfo_is_sent_as_authorization_and_is_not_shown(server: HttpServer) -> None:
-    server.answer("/", Answer(500, b""))
-    message = error(Leaf().get(server.url.replace("//", "//ann:p%40ss@") + "/"))
-    assert message == f"HTTP GET {server.url}/ returned 500: "
-    assert server.requests[0].header("authorization") == "Basic YW5uOnBAc3M="
+def test_userinfo_is_sent_as_authorization_and_is_not_shown(web: HttpServer) -> None:
+    web.answer("/", Answer(500, b""))
+    message = error(Leaf().get(web.url.replace("//", "//ann:p%40ss@") + "/"))
+    assert message == f"HTTP GET {web.url}/ returned 500: "
+    assert web.requests[0].header("authorization") == "Basic YW5uOnBAc3M="
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\rb"])
 def test_a_line_break_in_a_header_is_refused_without_showing_it(
-    server: HttpServer, value: str
+    web: HttpServer, value: str
 ) -> None:
-    message = error(
-        Leaf(server, names={"x": value}).get("/", headers={"X-A": "$x"}), permanent=True
-    )
+    message = error(Leaf(web, names={"x": value}).get("/", headers={"X-A": "$x"}), permanent=True)
     assert "the header X-A contains a line break" in message
     assert "Evil" not in message
-    assert server.requests == []
+    assert web.requests == []
 
 
 @pytest.mark.parametrize(
@@ -116,24 +114,24 @@ def test_a_line_break_in_a_header_is_refused_without_showing_it(
     ],
 )
 def test_what_is_no_request_is_refused_for_good(
-    server: HttpServer, config: dict[str, Any], said: str
+    web: HttpServer, config: dict[str, Any], said: str
 ) -> None:
-    leaf = Leaf(server, names={"x": {"a": 1}})
-    message = error(leaf.run({"url": server.url, "method": "GET", **config}), permanent=True)
+    leaf = Leaf(web, names={"x": {"a": 1}})
+    message = error(leaf.run({"url": web.url, "method": "GET", **config}), permanent=True)
     assert said in message
 
 
-def test_without_the_privilege_nothing_is_sent(server: HttpServer) -> None:
-    message = error(Leaf(server, granted=False).get("/$none.x"), permanent=True)
+def test_without_the_privilege_nothing_is_sent(web: HttpServer) -> None:
+    message = error(Leaf(web, granted=False).get("/$none.x"), permanent=True)
     assert message.startswith(
         "Blocked: role 'ann' does not have EXECUTE privilege on df.http(). Grant EXECUTE ON "
         'FUNCTION df.http(text) TO "ann"'
     )
-    assert server.requests == []
+    assert web.requests == []
 
 
-def test_a_form_is_sent_as_its_parts(server: HttpServer) -> None:
-    leaf = Leaf(server, names={"f": {"data": f"base64:{B64}", "name": 'a"b.bin'}})
+def test_a_form_is_sent_as_its_parts(web: HttpServer) -> None:
+    leaf = Leaf(web, names={"f": {"data": f"base64:{B64}", "name": 'a"b.bin'}})
     leaf.multipart(
         {"name": "text", "data_b64": "aGVs\n bG8="},
         {
@@ -144,7 +142,7 @@ def test_a_form_is_sent_as_its_parts(server: HttpServer) -> None:
         },
         headers={"content-type": "text/plain", "X-A": "1"},
     )
-    (seen,) = server.requests
+    (seen,) = web.requests
     (kind,) = [v for name, v in seen.headers if name.lower() == "content-type"]
     boundary = kind.removeprefix("multipart/form-data; boundary=")
     assert seen.header("x-a") == "1"
@@ -182,18 +180,16 @@ def test_a_form_is_sent_as_its_parts(server: HttpServer) -> None:
         ),
     ],
 )
-def test_parts_without_shape_are_refused_for_good(
-    server: HttpServer, parts: Any, said: str
-) -> None:
-    config = {"url": server.url, "method": "POST", "parts": parts}
-    message = error(Leaf(server).run(config, node_type="HTTP_MULTIPART"), permanent=True)
+def test_parts_without_shape_are_refused_for_good(web: HttpServer, parts: Any, said: str) -> None:
+    config = {"url": web.url, "method": "POST", "parts": parts}
+    message = error(Leaf(web).run(config, node_type="HTTP_MULTIPART"), permanent=True)
     assert said in message
-    assert server.requests == []
+    assert web.requests == []
 
 
-def test_a_form_is_not_sent_with_get(server: HttpServer) -> None:
-    config = {"url": server.url, "method": "GET", "parts": [{"name": "a", "data_b64": ""}]}
-    message = error(Leaf(server).run(config, node_type="HTTP_MULTIPART"), permanent=True)
+def test_a_form_is_not_sent_with_get(web: HttpServer) -> None:
+    config = {"url": web.url, "method": "GET", "parts": [{"name": "a", "data_b64": ""}]}
+    message = error(Leaf(web).run(config, node_type="HTTP_MULTIPART"), permanent=True)
     expected = "Invalid HTTP method for multipart: GET. Must be POST, PUT, or PATCH"
     assert message == expected
 
@@ -201,22 +197,20 @@ def test_a_form_is_not_sent_with_get(server: HttpServer) -> None:
 SECRETS = {"TOKEN": 't0p "secret"/', "KEY": "k3y"}
 
 
-def test_secrets_are_sent_and_not_shown(
-    server: HttpServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_secrets_are_sent_and_not_shown(web: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    server.answer("/", Answer(500, b'you sent t0p "secret"/ and t0p%20%22secret%22%2F'))
-    event = Leaf(server, secrets=SECRETS).post(
+    web.answer("/", Answer(500, b'you sent t0p "secret"/ and t0p%20%22secret%22%2F'))
+    event = Leaf(web, secrets=SECRETS).post(
         "/?key={secret:KEY}&t={secret:TOKEN}",
         headers={"Authorization": "Bearer {secret:TOKEN}"},
         body='{"t": "{secret:TOKEN}"}',
     )
-    (seen,) = server.requests
+    (seen,) = web.requests
     assert seen.target == "/?key=k3y&t=t0p%20%22secret%22%2F"
     assert seen.header("authorization") == 'Bearer t0p "secret"/'
     assert seen.body == b'{"t": "t0p \\"secret\\"/"}'
     assert error(event) == (
-        f"HTTP POST {server.url}/?key={{secret:KEY}}&t={{secret:TOKEN}} returned 500: "
+        f"HTTP POST {web.url}/?key={{secret:KEY}}&t={{secret:TOKEN}} returned 500: "
         "you sent {secret:TOKEN} and {secret:TOKEN}"
     )
     assert "k3y" not in caplog.text
@@ -224,35 +218,35 @@ def test_secrets_are_sent_and_not_shown(
     assert "t0p" not in repr(event)
 
 
-def test_secrets_go_into_a_forms_names(server: HttpServer) -> None:
-    Leaf(server, secrets=SECRETS).multipart({"name": "{secret:KEY}", "data_b64": "aGk="})
-    assert b'name="k3y"' in server.requests[0].body
+def test_secrets_go_into_a_forms_names(web: HttpServer) -> None:
+    Leaf(web, secrets=SECRETS).multipart({"name": "{secret:KEY}", "data_b64": "aGk="})
+    assert b'name="k3y"' in web.requests[0].body
 
 
-def test_a_value_cannot_ask_for_a_secret(server: HttpServer) -> None:
-    leaf = Leaf(server, secrets=SECRETS, names={"evil": "{secret:TOKEN}"})
+def test_a_value_cannot_ask_for_a_secret(web: HttpServer) -> None:
+    leaf = Leaf(web, secrets=SECRETS, names={"evil": "{secret:TOKEN}"})
     leaf.post("/", body="$evil", headers={"X-Key": "{secret:KEY}"})
-    assert server.requests[0].body == b"{secret:TOKEN}"
+    assert web.requests[0].body == b"{secret:TOKEN}"
 
 
 def test_a_missing_secret_is_said_once_and_nothing_is_sent(
-    server: HttpServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    web: HttpServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("workbench.engine.http.NO_SECRET", 0.001)
-    event = Leaf(server).get("/", headers={"A": "{secret:NOPE}"})
+    event = Leaf(web).get("/", headers={"A": "{secret:NOPE}"})
     assert event == Released(0, "token")
-    assert server.requests == []
+    assert web.requests == []
     (record,) = [each for each in caplog.records if each.name == "workbench"]
     assert "has no secret named NOPE" in record.getMessage()
 
 
 def test_an_unexpected_error_shows_no_secret(
-    server: HttpServer, caplog: pytest.LogCaptureFixture
+    web: HttpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def resolve(host: str, port: int) -> list[str]:
         raise RuntimeError(f"boom {SECRETS['KEY']}")
 
-    event = Leaf(server, secrets=SECRETS, resolve=resolve).get("/{secret:KEY}")
+    event = Leaf(web, secrets=SECRETS, resolve=resolve).get("/{secret:KEY}")
     assert isinstance(event, Failed)
     assert event.error["message"] == "boom {secret:KEY}"
     assert "k3y" not in repr(event) + caplog.text
