@@ -16,6 +16,7 @@ from functools import cache
 from importlib import resources
 
 import psycopg
+from psycopg import sql
 
 from workbench.errors import SchemaError
 
@@ -214,9 +215,18 @@ def _missing_rights(
 
 
 def check(conn: psycopg.Connection) -> None:
-    """Raise SchemaError unless this database holds exactly the schema that this package knows."""
+    """Raise SchemaError unless this database holds exactly the schema that this package knows, and
+    this role may use it.
+    """
     _require_server(conn)
-    version = installed_version(conn)
+    try:
+        version = installed_version(conn)
+    except psycopg.errors.InsufficientPrivilege as refused:
+        raise SchemaError(
+            f"role {conn.info.user!r} may not use the workbench of database {conn.info.dbname!r} "
+            f"({refused.diag.message_primary}). Its owner lets it in with: "
+            f"SELECT df.grant_usage({sql.Literal(conn.info.user).as_string(conn)})"
+        ) from refused
     if version is None:
         raise SchemaError(
             f"database {conn.info.dbname!r} has no workbench schema: nothing can be started or looked at here. "

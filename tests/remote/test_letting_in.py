@@ -1,0 +1,40 @@
+"""A role is told who lets it in, and then works; its colleague looks on through a bench."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.support import Database
+from tests.remote.conftest import Connect, MakeRole, user_of
+from workbench.errors import NotFound, SchemaError
+
+
+def test_a_role_that_was_not_let_in_is_told_what_to_ask_for(
+    db: Database, make_role: MakeRole, open_bench: Connect
+) -> None:
+    role = make_role(db.dsn)
+    with pytest.raises(SchemaError, match=r"permission denied for schema df\)") as error:
+        open_bench(role, engine=False).runs()
+    call = f"SELECT df.grant_usage('{user_of(role)}')"
+    assert str(error.value).endswith(call)
+    db.execute(call)
+    bench = open_bench(role)
+    assert bench.start("SELECT 1 AS one").result(timeout=20)["rows"] == [{"one": 1}]
+
+
+def test_a_colleague_gets_a_shared_run_from_its_bench_and_cannot_cancel_it(
+    db: Database, make_role: MakeRole, open_bench: Connect
+) -> None:
+    mine, theirs = make_role(db.dsn), make_role(db.dsn)
+    for role in (mine, theirs):
+        db.execute("SELECT df.grant_usage(%s)", user_of(role))
+    owner, reader = open_bench(mine, engine=False), open_bench(theirs, engine=False)
+    run = owner.start("SELECT 1", label="shared")
+    with pytest.raises(NotFound):
+        reader.get(run.id)
+    owner.query(f"SELECT df.grant_read('{user_of(theirs)}')")
+    assert reader.get(run.id).status == "pending"
+    assert "shared" in str(reader.runs())
+    with pytest.raises(NotFound):
+        reader.get(run.id).cancel()
+    assert run.status == "pending"
