@@ -49,7 +49,7 @@ def seconds(value: object, what: str) -> int | float:
     found = _number(value)
     if found is None:
         raise GraphError(f"{what}: {value!r} is no length of time; {_EXAMPLES}")
-    if not math.isfinite(found) or found < 0:
+    if found < 0 or (isinstance(found, float) and not math.isfinite(found)):
         raise GraphError(f"{what}: {value!r} is not a finite time of at least 0; {_EXAMPLES}")
     if found > MAX_SECONDS:
         raise GraphError(f"{what}: {value!r} is longer than 1,000 years; choose a shorter time")
