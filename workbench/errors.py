@@ -12,6 +12,7 @@
      ├─ StateError            the run or node is not in a state that allows the act
      ├─ StepError             one step cannot succeed; recorded with the attempt, never retried
      │   └─ SubstitutionError a `$name` or `{var}` that has no usable value
+     ├─ RetryAfter            raised by handlers: try this step again after a delay
      ├─ HttpError             an HTTP step's request failed; recorded with the attempt, retried
      └─ RunError              how a run ended, raised by `Run.result`
          ├─ RunFailed
@@ -22,6 +23,12 @@ Timeouts raise the built-in `TimeoutError`. Each text says what was refused, why
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Protocol
+
+from workbench import delays
+
 __all__ = [
     "DatabaseError",
     "EmbeddedError",
@@ -29,6 +36,7 @@ __all__ = [
     "HandlerError",
     "HttpError",
     "NotFound",
+    "RetryAfter",
     "RunCancelled",
     "RunError",
     "RunFailed",
@@ -40,6 +48,13 @@ __all__ = [
     "ValueRefused",
     "WorkbenchError",
 ]
+
+
+class Response(Protocol):
+    """An HTTP response, as far as a delay is read from it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
 
 
 class WorkbenchError(Exception):
@@ -88,6 +103,47 @@ class StepError(WorkbenchError):
 
 class SubstitutionError(StepError):
     """A `$name` or `{var}` in a step has no usable value."""
+
+
+class RetryAfter(WorkbenchError):
+    """Raised by a handler: this attempt failed, the next one starts after exactly this delay.
+
+    It counts as an attempt and is not capped by `max_backoff`; it changes nothing about later
+    failures. When no attempt is left, the step fails. `raise RetryAfter(30) from error` keeps the
+    original error, which is then what the attempt shows.
+
+    Parameters
+    ----------
+    seconds:
+        The delay, 0 to 30 days; a timedelta is taken too.
+    message:
+        Why, for the attempt's row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no such delay.
+    """
+
+    def __init__(self, seconds: float | timedelta, message: str | None = None) -> None:
+        self.seconds = delays.checked(seconds)
+        super().__init__(message or f"try again after {self.seconds:g} s")
+
+    @classmethod
+    def from_response(
+        cls, response: Response, default: float | timedelta = 1.0, message: str | None = None
+    ) -> RetryAfter:
+        """The delay that a response's `Retry-After` asks for, in seconds or as a date.
+
+        Parameters
+        ----------
+        response:
+            Anything with `headers`, such as that of httpx or requests.
+        default:
+            The delay when it asks for none that makes sense.
+        """
+        asked = delays.from_headers(response.headers)
+        return cls(default if asked is None else asked, message)
 
 
 class HttpError(WorkbenchError):

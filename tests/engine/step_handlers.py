@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from workbench.engine.context import Context
+from workbench.errors import RetryAfter
 
 SEEN = "CREATE TABLE seen (what text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())"
 
@@ -165,3 +166,13 @@ def only_here() -> str:
 
 def idempotency_key(ctx: Context) -> str:
     return ctx.idempotency_key
+
+
+def asks_for_later(ctx: Context, seconds: float) -> str:
+    """Fails the first time, and says when to try again."""
+    if ctx.attempt > 1:
+        return "done"
+    try:
+        raise OSError("busy")
+    except OSError as busy:
+        raise RetryAfter(seconds) from busy

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from workbench.engine.failure import clean
 from workbench.engine.model import (
     AttemptEnd,
     Decision,
@@ -26,6 +27,8 @@ from workbench.store.wire import Statement
 
 __all__ = ["statement"]
 
+#: Characters of what an attempt executed that its row keeps.
+EXECUTED_LIMIT = 64_000
 #: The arguments of `df._checkpoint`, in order.
 PARTS = (
     "runs",
@@ -161,6 +164,10 @@ def _attempt(run: str, end: AttemptEnd, rev: int) -> str:
         more += f',"error":{_json(end.error)}'
     if end.delay is not None:
         more += f',"delay":{end.delay}{_word("delay_source", end.delay_source)}'
+    if end.executed is not None:
+        more += f',"executed":{_json(clean(end.executed, EXECUTED_LIMIT))}'
+    if end.iterations:
+        more += f',"iterations":{_json(end.iterations)}'
     return (
         f'{{"run":"{run}","node_id":{end.node},"rev":{rev},"attempt":{end.attempt},"token":"{end.token}"'
         f"{_word('engine_id', end.engine)}{_time('started_at', end.started_at)}"

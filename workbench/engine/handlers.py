@@ -19,7 +19,7 @@ from workbench.engine.context import Context
 from workbench.engine.failure import describe
 from workbench.engine.model import Completed, Failed, Released, Value
 from workbench.engine.workload import Claim, Workload
-from workbench.errors import HandlerError
+from workbench.errors import HandlerError, RetryAfter, StepError, ValueRefused
 from workbench.graph.handlers import dataframe_parameters, fingerprint, lookup
 from workbench.graph.substitute import REF_KEY, Named, is_reference, resolve_input
 from workbench.graph.values import encode
@@ -97,18 +97,34 @@ class Handlers:
         code: str | None = None
         event: Completed | Failed | Released
         self._running.add(claim.token)
+        executed = _input(arguments, names) if names else None
         try:
             function = lookup(name)
             code = _shape(function).fingerprint
-            result = call(function, arguments, names, context)
-            event = Completed(claim.node, claim.token, Value(encode(result)), code)
+            result = Value(encode(call(function, arguments, names, context)))
+            event = Completed(claim.node, claim.token, result, code, executed=executed)
+        except RetryAfter as asked:
+            error = describe(asked if asked.__cause__ is None else asked.__cause__)
+            event = Failed(
+                claim.node, claim.token, error, asked.seconds, "retry_after", code, executed
+            )
         except BaseException as error:
-            event = Failed(claim.node, claim.token, describe(error), fingerprint=code)
+            event = Failed(
+                claim.node, claim.token, describe(error), fingerprint=code, executed=executed
+            )
         finally:
             self._running.discard(claim.token)
         if context.noticed:  # it may have returned early: half a result is none, and no failure
             event = Released(claim.node, claim.token)
         self._workload.report(claim, event)
+
+
+def _input(arguments: Any, names: Mapping[str, Named]) -> str | None:
+    """What a handler is given, as JSON text; None when that cannot be told."""
+    try:
+        return encode(resolve_input(arguments, names))
+    except (StepError, ValueRefused):
+        return None
 
 
 def call(

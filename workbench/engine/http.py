@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from workbench import delays
 from workbench.engine import lookups
 from workbench.engine.core import Core
 from workbench.engine.destinations import Destinations
@@ -26,7 +27,6 @@ from workbench.engine.http_response import (
     plain_headers,
     preview,
     read,
-    retry_after,
 )
 from workbench.engine.http_send import Resolve, Sender, connection_failed, look_up
 from workbench.engine.model import Completed, Failed, Released, Run, Value
@@ -46,7 +46,7 @@ log = logging.getLogger("workbench")
 
 BODY_LIMIT: Final = 32 * 1024 * 1024  # bytes of a response, decompressed
 ON_THREAD: Final = 1024 * 1024  # bytes of a body from which its encoding would hold up the loop
-NO_SECRET: Final = 1.0  # seconds until a node whose secret is missing is given back
+NO_SECRET: Final = 2.0  # seconds until a node whose secret is missing is tried again
 
 Event = Completed | Failed | Released
 
@@ -120,10 +120,12 @@ class HttpLeaves:
             if not gate.allowed:
                 raise _not_granted(gate)
             if missing := self._look_up(planned, values):
-                return await self._put_off(claim, missing)
+                return self._put_off(claim, missing)
             request = prepare(planned, known, values)
+            claim.executed = request.described(values)
             destinations = Destinations(gate.allow, gate.deny)
-            return Completed(claim.node, claim.token, await self._exchange(request, destinations))
+            value = await self._exchange(request, destinations)
+            return Completed(claim.node, claim.token, value, executed=claim.executed)
         except (HttpError, StepError, ValueRefused) as failed:
             error = describe(failed, trace=False)
             delay = failed.retry_after if isinstance(failed, HttpError) else None
@@ -135,7 +137,7 @@ class HttpLeaves:
         error.pop("causes", None)
         error = {k: redact(v, values) if isinstance(v, str) else v for k, v in error.items()}
         source = None if delay is None else "http_retry_after"
-        return Failed(claim.node, claim.token, error, delay, source)
+        return Failed(claim.node, claim.token, error, delay, source, executed=claim.executed)
 
     def _look_up(self, planned: Planned, values: dict[str, str]) -> list[str]:
         """Fill in the secrets that a node needs; the names of those that are missing."""
@@ -144,17 +146,18 @@ class HttpLeaves:
         values |= {name: value for name, value in found.items() if value is not None}
         return [name for name in needed if found[name] is None]
 
-    async def _put_off(self, claim: Claim, missing: list[str]) -> Released:
+    def _put_off(self, claim: Claim, missing: list[str]) -> Released:
         """Nothing was tried: another engine may have the secret, or this one may be given it."""
+        names = ", ".join(missing)
         if (claim.run, claim.node) not in self._told:
             self._told.add((claim.run, claim.node))
             log.warning(
                 "run %s node %s waits: this engine has no secret named %s. Put it into an engine's "
-                "environment; this one looks again every second.",
-                *(claim.run, claim.node, ", ".join(missing)),
+                "environment; this one looks again every few seconds.",
+                *(claim.run, claim.node, names),
             )
-        await asyncio.sleep(NO_SECRET)
-        return Released(claim.node, claim.token)
+        reason = {"type": "MissingSecret", "message": f"no engine has the secret {names}"}
+        return Released(claim.node, claim.token, NO_SECRET, reason)
 
     async def _exchange(self, request: Request, destinations: Destinations) -> Value:
         """Send, and read the answer, within the request's time."""
@@ -213,7 +216,7 @@ async def _failure(
     text = f"HTTP {request.method} {request.shown} returned {status}: {preview(beginning, headers)}"
     if status < 500 and status not in request.retry_statuses:
         return StepError(text)
-    return HttpError(text, retry_after(headers))
+    return HttpError(text, delays.from_headers(headers))
 
 
 async def _body(

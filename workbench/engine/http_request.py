@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from workbench.graph.http_text import Known, reveal, shown, substitute, whole_va
 __all__ = ["Request", "prepare", "redact"]
 
 TIMEOUT: Final = 30  # seconds; the default of df.http
+SHOWN_BODY: Final = 16_000  # characters of a body in an attempt's row
 SHOWN_URL: Final = 500  # characters of a URL in an error's text
 _METHODS: Final = {
     "HTTP": ("GET", "POST", "PUT", "DELETE", "PATCH"),
@@ -52,6 +54,19 @@ class Request:
     timeout: float
     retry_statuses: frozenset[int]
     raise_for_status: bool
+
+    def described(self, secrets: Mapping[str, str]) -> str:
+        """The request as JSON for the attempt's row: no secrets, no values of headers, and of a body
+        that is text the beginning.
+        """
+        body = None
+        if self.content is not None:
+            body = redact(self.content.decode(errors="replace"), secrets)[:SHOWN_BODY]
+        names = [name for name, _ in self.headers]
+        return json.dumps(
+            {"method": self.method, "url": self.shown, "headers": names, "body": body},
+            ensure_ascii=False,
+        )
 
 
 def prepare(planned: Planned, known: Known, secrets: Mapping[str, str]) -> Request:

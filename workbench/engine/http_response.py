@@ -11,15 +11,12 @@ import base64
 import re
 import zlib
 from collections.abc import AsyncIterator, Iterable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
 
 from workbench.graph.values import encode
 
-__all__ = ["PREVIEW", "Body", "envelope", "plain_headers", "preview", "read", "retry_after"]
+__all__ = ["PREVIEW", "Body", "envelope", "plain_headers", "preview", "read"]
 
-LONGEST_DELAY: Final = 30 * 86_400.0  # seconds; that of RetryAfter
 PREVIEW: Final = 512  # bytes of a failing response's body in its error's text
 _TEXT_SUBTYPES: Final = frozenset(
     [
@@ -34,7 +31,6 @@ _TEXT_SUBTYPES: Final = frozenset(
     ]
 )
 _CHARSET: Final = re.compile(r""";\s*charset\s*=\s*["']?([^\s"';]+)""", re.IGNORECASE)
-_SECONDS: Final = re.compile(r"[0-9]+")
 
 
 class Body(Protocol):
@@ -182,26 +178,3 @@ def _decoded(body: bytes, charset: str) -> str:
     except (LookupError, ValueError):
         text = body.decode("utf-8-sig", "replace")
     return text
-
-
-def retry_after(headers: dict[str, str]) -> float | None:
-    """Seconds until a failing response's `Retry-After`, at most 30 days.
-
-    A date is measured against the response's own `Date`, so that nobody's clock has to be right.
-    None when there is no such header, or it makes no sense.
-    """
-    value = headers.get("retry-after", "").strip()
-    if _SECONDS.fullmatch(value):
-        return min(float(value), LONGEST_DELAY)
-    try:
-        until = _date(value)
-        sent = _date(headers["date"]) if "date" in headers else datetime.now(UTC)
-    except (ValueError, OverflowError):
-        return None
-    seconds = (until - sent).total_seconds()
-    return None if seconds < 0 else min(seconds, LONGEST_DELAY)
-
-
-def _date(text: str) -> datetime:
-    date = parsedate_to_datetime(text)
-    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)

@@ -80,7 +80,8 @@ class Leaves:
             await self._dispatch(run, claim, planned)
         except StepError as refused:
             error = describe(refused, trace=False)
-            self._core.workload.report(claim, Failed(claim.node, claim.token, error))
+            failed = Failed(claim.node, claim.token, error, executed=claim.executed)
+            self._core.workload.report(claim, failed)
         except (psycopg.Error, OSError) as refused:
             # It needed a session, and nothing of it has run.
             log.warning("run %s node %s: no session for it: %s", run.id, claim.node, refused)

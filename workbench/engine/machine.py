@@ -96,7 +96,8 @@ def decide(
         case Faulted():
             turn.attempt_faulted(event, limits.faults)
         case Released():
-            turn.back_to_ready(event.node, now, turn.state(event.node).error)
+            reason = event.reason or turn.state(event.node).error
+            turn.back_to_ready(event.node, later(now, event.delay), reason)
         case CancelRequested(reason):
             turn.end_run("cancelled", {"type": "Cancelled", "message": reason})
         case Wake():
@@ -119,7 +120,9 @@ class _Machine(Control):
 
     def attempt_completed(self, event: Completed) -> None:
         attempt = self.state(event.node).attempt + 1
-        self.end_attempt(event.node, "completed", fingerprint=event.fingerprint)
+        self.end_attempt(
+            event.node, "completed", fingerprint=event.fingerprint, executed=event.executed
+        )
         planned = self.plan[event.node]
         if planned.type == "IF":  # what it looked up has decided it
             self.change(event.node, "running")
@@ -141,21 +144,22 @@ class _Machine(Control):
         state = self.state(event.node)
         attempt = state.attempt + 1
         error = {**event.error, "node": event.node, "attempt": attempt}
-        rules = self.run.policy
+        rules = self.run.policy.nearer(self.plan[event.node].retry)
+        ended = partial(
+            self.end_attempt,
+            event.node,
+            "failed",
+            fingerprint=event.fingerprint,
+            executed=event.executed,
+        )
         if attempt >= rules.max_attempts or policy.is_permanent(event.error):
-            self.end_attempt(event.node, "failed", error=error, fingerprint=event.fingerprint)
+            if event.delay is not None and event.delay_source == "retry_after":
+                error["message"] += _unused(event.delay, attempt, rules.max_attempts)
+            ended(error=error)
             self.failed(event.node, error)
         else:
             delay = event.delay if event.delay is not None else policy.backoff(attempt, rules)
-            source = event.delay_source or "backoff"
-            self.end_attempt(
-                event.node,
-                "failed",
-                error=error,
-                delay=delay,
-                delay_source=source,
-                fingerprint=event.fingerprint,
-            )
+            ended(error=error, delay=delay, delay_source=event.delay_source or "backoff")
             self.back_to_ready(event.node, later(self.now, delay), error=error)
         self.decision.nodes[event.node].attempt = attempt
 
@@ -287,3 +291,7 @@ class _Machine(Control):
             self.then(self.child_left_by_break, node, child, None, left_by)
         else:
             self.then(self.child_succeeded, node, child, None, self.source(child))
+
+
+def _unused(delay: float, attempt: int, most: int) -> str:
+    return f" (RetryAfter({delay:g}) not used: attempt {attempt} of {most})"

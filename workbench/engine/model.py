@@ -146,7 +146,7 @@ class Start:
 @dataclass(frozen=True, slots=True)
 class Completed:
     """A leaf's attempt succeeded with `value`; `cancel` is the reason when the step itself asked to
-    cancel its run.
+    cancel its run. `executed` is what was executed, where that is not what the graph says.
     """
 
     node: int
@@ -154,6 +154,7 @@ class Completed:
     value: Value
     fingerprint: str | None = None
     cancel: str | None = None
+    executed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ class Failed:
     delay: float | None = None
     delay_source: str | None = None
     fingerprint: str | None = None
+    executed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +183,14 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """An engine gives a claim back without having executed it; nothing is counted."""
+    """An engine gives a claim back without having executed it; nothing is counted. The leaf is
+    ready again after `delay` seconds, for the `reason`.
+    """
 
     node: int
     token: str
+    delay: float = 0.0
+    reason: Error | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +240,8 @@ Event = Start | ReportEvent | CancelRequested | Wake
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """A row of `df.attempts`. `delay` is seconds until the next attempt, None when there is
-    none.
+    """A row of `df.attempts`. `delay` is seconds until the next attempt, None when there is none;
+    `iterations` are those of the loops around the node.
     """
 
     node: int
@@ -249,6 +255,8 @@ class AttemptEnd:
     delay_source: str | None = None
     fingerprint: str | None = None
     exactly_once: bool = False
+    executed: str | None = None
+    iterations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

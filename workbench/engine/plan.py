@@ -33,7 +33,8 @@ class Planned:
 
     `last` is the highest number below it; `scope` the branch of a JOIN or RACE whose names it sees
     first, its own number when it is the root of one; `loop` the innermost LOOP around it; `judged`
-    whether a condition may look at its value.
+    whether a condition may look at its value; `retry` what the node and those above it say about
+    trying again, the innermost first.
     """
 
     number: int
@@ -51,6 +52,7 @@ class Planned:
     loop: int | None = None
     joined: int | None = None
     judged: bool = False
+    retry: Mapping[str, Any] | None = None
 
     @cached_property
     def branches(self) -> tuple[int, ...]:
@@ -168,12 +170,14 @@ class Plan:
 
 def _laid_out(number: int, node: Node, slot: str, parent: Planned | None) -> Planned:
     left, right, condition, extra = _children(number, node)
-    scope, loop, joined, judged = RUN_SCOPE, None, None, False
+    scope, loop, joined, judged, retry = RUN_SCOPE, None, None, False, node.retry
     if parent is not None:
         scope = number if parent.type in ("JOIN", "RACE") else parent.scope
         loop = parent.number if parent.type == "LOOP" else parent.loop
         joined = parent.number if parent.type == "JOIN" else None
         judged = parent.judged or slot == "condition_node"
+        if parent.retry is not None:
+            retry = {**parent.retry, **(retry or {})}
     return Planned(
         number,
         node.node_type,
@@ -190,6 +194,7 @@ def _laid_out(number: int, node: Node, slot: str, parent: Planned | None) -> Pla
         loop=loop,
         joined=joined,
         judged=judged,
+        retry=retry,
     )
 
 

@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 __all__ = ["Policy", "backoff", "is_permanent"]
@@ -28,6 +28,10 @@ class Policy:
     max_backoff: float = 16.0
     on_failure: str = "fail"
     base_delay: float = 1.0
+
+    def nearer(self, retry: Mapping[str, Any] | None) -> Policy:
+        """The policy for a node with nearer rules: those of the keys that they name."""
+        return self if retry is None else replace(self, **retry)
 
 
 def backoff(failures: int, policy: Policy) -> float:

@@ -36,6 +36,8 @@ __all__ = ["SqlLeaves"]
 
 log = logging.getLogger("workbench")
 
+RETRY_AFTER = "DFRTA"  # the SQLSTATE with which df.retry_after raises; the detail has the seconds
+
 
 class SqlLeaves:
     """Executes SQL leaves; one task a leaf."""
@@ -53,6 +55,7 @@ class SqlLeaves:
         It is the caller's to deal with when this raises, and nothing has run. StepError: the
         statement cannot be a step. psycopg.Error, OSError: there is no session to be had.
         """
+        claim.executed = sql if sql != run.plan[claim.node].query else None
         _refuse(sql)
         pool = self._pools.of(run.database if run.elsewhere else None)
         try:
@@ -128,7 +131,8 @@ class SqlLeaves:
         except (StepError, ValueRefused) as refused:
             self._report(claim, refused)
             return
-        self._core.workload.report(claim, Completed(claim.node, claim.token, value))
+        done = Completed(claim.node, claim.token, value, executed=claim.executed)
+        self._core.workload.report(claim, done)
 
     async def _checkpoint(
         self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
@@ -168,8 +172,8 @@ class SqlLeaves:
         current = self._core.copies.refresh(ran.locked[0]) if ran.locked else None
         if current is None or ran.now is None:
             return None
-        event = Completed(claim.node, claim.token, value, cancel=ran.cancel)
-        settled = self._core.settle(current, event, ran.now, self._core.workload.free + 1)
+        done = Completed(claim.node, claim.token, value, cancel=ran.cancel, executed=claim.executed)
+        settled = self._core.settle(current, done, ran.now, self._core.workload.free + 1)
         if settled is None:
             if current.nodes[claim.node].token != claim.token:  # a race was lost meanwhile
                 return None
@@ -244,7 +248,16 @@ class SqlLeaves:
         run = self._core.copies.get(claim.run)
         if isinstance(failed, psycopg.errors.SyntaxError) and run is not None:
             error |= _hint(run, run.plan[claim.node].query or "")
-        self._core.workload.report(claim, Failed(claim.node, claim.token, error))
+        delay, source = _asked_delay(failed)
+        event = Failed(claim.node, claim.token, error, delay, source, executed=claim.executed)
+        self._core.workload.report(claim, event)
+
+
+def _asked_delay(failed: Exception) -> tuple[float | None, str | None]:
+    """The delay that `df.retry_after` asked for, in seconds, and its source."""
+    if isinstance(failed, psycopg.Error) and failed.sqlstate == RETRY_AFTER:
+        return float(failed.diag.message_detail or 0), "retry_after"
+    return None, None
 
 
 def _hint(run: Run, sql: str) -> dict[str, str]:

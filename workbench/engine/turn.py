@@ -178,9 +178,16 @@ class Turn:
                 state.started_at,
                 exactly_once=planned.type == "SQL"
                 and not (state.autocommit or planned.alone or self.run.elsewhere),
+                iterations=self.iterations(node),
                 **fields,
             )
         )
+
+    def iterations(self, node: int) -> tuple[int, ...]:
+        """Which iteration of each loop around the node this is, the outermost loop first."""
+        if self.plan[node].loop is None:
+            return ()
+        return tuple(self.state(loop).iteration for loop in self.plan.loops(node))
 
     def move_names(self, branch: int) -> None:
         """What a branch named becomes known outside of it."""

@@ -20,7 +20,7 @@ __all__ = ["Claim", "Report", "Workload"]
 @dataclass(slots=True)
 class Claim:
     """A leaf that is this engine's. `begun` once the claim is committed and executing; `stop`
-    interrupts that.
+    interrupts that. `executed` is what its attempt executes, where that is not what the graph says.
     """
 
     run: str
@@ -31,6 +31,7 @@ class Claim:
     interrupted: bool = False
     reported: bool = False
     stop: Callable[[], None] | None = None
+    executed: str | None = None
 
     def interrupt(self) -> None:
         """Ask whatever executes the leaf to stop.

@@ -169,11 +169,27 @@ BEGIN
            CASE w.node ->> 'node_type' WHEN 'PYTHON' THEN (w.node ->> 'query')::jsonb ->> 'handler' END
     FROM df._walk(graph::jsonb) w ORDER BY w.node_id;
     GET DIAGNOSTICS total = ROW_COUNT;
+    IF strpos(graph, '"retry":{') > 0 THEN
+        PERFORM df._note_retries(run, graph::jsonb);
+    END IF;
     IF total > 10000 THEN
         RAISE EXCEPTION 'Invalid durable function graph: root: Workflow exceeds maximum node count of 10000. It has %. '
             'Handle many rows in one SQL or Python step, or split the graph into several runs.', total USING ERRCODE = '22023';
     END IF;
 END $$;
+
+-- Leaves for which a node at or above them says how often they are tried; the nearest one counts.
+CREATE OR REPLACE FUNCTION df._note_retries(run text, graph jsonb) RETURNS void
+LANGUAGE sql AS $$
+    WITH RECURSIVE walk AS MATERIALIZED (
+        SELECT * FROM df._walk(graph)
+    ), said AS (
+        SELECT w.node_id, (w.node #>> '{retry,max_attempts}')::integer AS most FROM walk w WHERE w.node_id = 0
+        UNION ALL
+        SELECT w.node_id, coalesce((w.node #>> '{retry,max_attempts}')::integer, s.most) FROM said s JOIN walk w ON w.parent_id = s.node_id
+    )
+    UPDATE df.nodes n SET max_attempts = s.most FROM said s WHERE n.instance_id = run AND n.node_id = s.node_id AND s.most IS NOT NULL
+$$;
 
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
 LANGUAGE sql VOLATILE STRICT AS $$ SELECT i.status FROM df.instances i WHERE i.id = $1 $$;
