@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from tests.engine.support import Database
 from tests.remote.conftest import Connect, MakeRole, user_of
-from workbench.errors import NotFound, SchemaError
+from workbench.errors import DatabaseError, NotFound, SchemaError, UsageError
+from workbench.store import roles
 
 
 def test_a_role_that_was_not_let_in_is_told_what_to_ask_for(
@@ -38,3 +41,34 @@ def test_a_colleague_gets_a_shared_run_from_its_bench_and_cannot_cancel_it(
     with pytest.raises(NotFound):
         reader.get(run.id).cancel()
     assert run.status == "pending"
+
+
+def test_letting_in_and_letting_look_from_python(db: Database, make_role: MakeRole) -> None:
+    mine, theirs = make_role(db.dsn), make_role(db.dsn)
+    for role in (mine, theirs):
+        roles.grant_usage(db.conn, user_of(role), http=True)
+    with (
+        contextlib.closing(Database(mine)) as owner,
+        contextlib.closing(Database(theirs)) as reader,
+    ):
+        run = owner.start("SELECT 1")
+        roles.grant_read(owner.conn, user_of(theirs))
+        assert reader.value("SELECT df.status(%s)", run) == "pending"
+        roles.revoke_read(owner.conn, user_of(theirs))
+        assert reader.value("SELECT df.status(%s)", run) is None
+    roles.revoke_usage(db.conn, user_of(theirs))
+    assert not db.value("SELECT has_schema_privilege(%s, 'df', 'USAGE')", user_of(theirs))
+
+
+def test_refusals_are_the_workbenchs_own_errors(db: Database, make_role: MakeRole) -> None:
+    mine, other = make_role(db.dsn), make_role(db.dsn)
+    roles.grant_usage(db.conn, user_of(mine))
+    with pytest.raises(UsageError, match='role "nobody here" does not exist: nothing was changed'):
+        roles.grant_usage(db.conn, "nobody here")
+    with pytest.raises(UsageError, match="a role is named by text, not None"):
+        roles.grant_read(db.conn, None)  # type: ignore[arg-type]
+    with contextlib.closing(Database(mine)) as owner:
+        with pytest.raises(DatabaseError, match=r"permission denied .* The schema's owner can"):
+            roles.grant_usage(owner.conn, user_of(other))
+        with pytest.raises(DatabaseError, match="may not use schema df, so it could not look"):
+            roles.grant_read(owner.conn, user_of(other))
