@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from workbench.engine import simulate
-from workbench.engine.model import Completed, NodeState, Plan, Revive, Run, Start, Value
+from workbench.engine.model import Completed, NodeState, Run, Start, Value, Wake
+from workbench.engine.plan import Plan
 from workbench.engine.policy import Policy
 from workbench.engine.simulate import EPOCH, Attempt, Fails, Outcome, Simulation, Succeeds, Try
 from workbench.errors import StateError
-from workbench.graph import seq, sql
+from workbench.graph import loop, seq, sleep, sql
 
 BROKEN = {"type": "ValueError", "message": "broken"}
 
@@ -96,11 +97,10 @@ def test_a_run_that_only_the_outside_can_move_stands_still() -> None:
     assert Simulation(run).run_to_end(lambda _: Succeeds()) == "running"
 
 
-def test_a_node_whose_time_has_come_without_a_claim_is_woken_as_an_engine_wakes_it() -> None:
-    run = Run("1a2b3c4d", Plan.of(seq("SELECT 1", "SELECT 2")), Policy(), "running", 1)
-    run.nodes = [NodeState("running", 1), NodeState("completed", 1), NodeState()]
-    run.nodes[0].ready_at = at(30)
-    simulation = Simulation(run)
+def test_a_wait_whose_time_has_come_is_woken_as_an_engine_wakes_it() -> None:
+    simulation = Simulation.of(seq(sleep(30), "SELECT 2"))
+    simulation.report(Start())
+    assert (simulation.ready, simulation.next_due) == ([], at(30))
     assert simulation.advance()
     assert (simulation.now, simulation.ready) == (at(30), [2])
 
@@ -116,8 +116,15 @@ def test_a_simulation_may_take_over_a_run_at_any_point() -> None:
 
 def test_a_run_that_does_not_end_is_given_up() -> None:
     simulation = Simulation.of(seq(*["SELECT 1"] * 11))
-    with pytest.raises(StateError, match="not at its end after 10 attempts; look for a loop"):
+    with pytest.raises(StateError, match="not at its end after 10 steps; look for a loop"):
         simulation.run_to_end(lambda _: Succeeds(), most=10)
+
+
+def test_a_loop_that_only_waits_is_given_up_too() -> None:
+    for interval in (0, 1):
+        simulation = Simulation.of(loop(sleep(0), min_interval=interval))
+        with pytest.raises(StateError, match="not at its end after 10 steps; look for a loop"):
+            simulation.run_to_end(lambda _: Succeeds(), most=10)
 
 
 def test_a_finished_run_is_not_run_again() -> None:
@@ -125,7 +132,7 @@ def test_a_finished_run_is_not_run_again() -> None:
     simulation.run_to_end(lambda _: Succeeds("1"))
     assert simulation.run_to_end(lambda _: Succeeds("2")) == "completed"
     assert (simulation.value, len(simulation.attempts)) == (Value("1"), 1)
-    assert simulation.report(Revive()).refused
+    assert simulation.report(Wake()).refused
 
 
 def test_no_node_type_is_named_in_the_driver() -> None:
