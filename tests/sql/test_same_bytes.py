@@ -284,3 +284,73 @@ def test_a_long_sequence_is_written_one_step_a_line() -> None:
         """{\\"$ref\\":\\"input.day\\"}}}"}'),\n"""
         "    df.sql('SELECT 3'))"
     )
+
+
+@pytest.mark.parametrize(
+    ("graph", "text"),
+    [
+        (join("a", "b"), "df.\"join\"(df.sql('a'), df.sql('b'))"),
+        (join("a", "b", "c"), "df.join3(df.sql('a'), df.sql('b'), df.sql('c'))"),
+        (race("a", "b"), "df.race(df.sql('a'), df.sql('b'))"),
+        (if_("a", "b", "c"), "df.\"if\"(df.sql('a'), df.sql('b'), df.sql('c'))"),
+        (if_rows("r", "b", "c"), "df.if_rows('r', df.sql('b'), df.sql('c'))"),
+        (loop("a").named("x"), "df.\"as\"(df.loop(df.sql('a')), 'x')"),
+        (
+            loop("a", "b", min_interval=0.5),
+            "df.loop(df.sql('a'), df.sql('b'), min_interval => interval '0.5 seconds')",
+        ),
+        (loop("a", min_interval=0), "df.loop(df.sql('a'), min_interval => interval '0 seconds')"),
+        (break_(), "df.break()"),
+        (break_("it's"), "df.break('it''s')"),
+        (sleep("10 minutes"), "df.sleep(600)"),
+        (sleep(0.5), """'{"node_type":"SLEEP","query":"0.5"}'"""),
+        (wait_for_schedule("0 9 * * 1"), "df.wait_for_schedule('0 9 * * 1')"),
+        (
+            wait_for_schedule("0 9 * * 1", "Europe/Berlin"),
+            "df.wait_for_schedule('0 9 * * 1', 'Europe/Berlin')",
+        ),
+        (wait_for_signal("ok"), "df.wait_for_signal('ok')"),
+        (wait_for_signal("ok", 60), "df.wait_for_signal('ok', 60)"),
+        (http("https://h"), "df.http('https://h', 'GET')"),
+        (
+            http("https://h", body="x", headers={"A": "b"}, timeout=5, retry_statuses=[429]),
+            "df.with_http(df.http('https://h', 'POST', body => 'x', headers => '{\"A\":\"b\"}', "
+            "timeout_seconds => 5), '{\"retry_statuses\":[429]}')",
+        ),
+        (
+            http_multipart("https://h", [{"name": "a", "data": "x"}], method="PUT"),
+            "df.http_multipart('https://h', 'PUT', "
+            """parts => '[{"name":"a","data_b64":"eA=="}]')""",
+        ),
+    ],
+)
+def test_what_sql_has_a_function_for_is_a_call(
+    conn: psycopg.Connection, graph: Node, text: str
+) -> None:
+    assert graph.to_sql() == text
+    assert value(conn, f"SELECT {text}") == graph.to_json()
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        join("a", "b", "c", "d"),
+        loop("a", until="b"),
+        http("https://h", timeout=0.5),
+        Node("LOOP", left=sql("a"), options={"min_interval": 1}),
+        Node("LOOP", left=sql("a"), options={"min_interval": 2.0}),
+        Node("BREAK", query='{"break_value": "x"}'),
+        Node("BREAK", query='{"break_value":"\\ud800"}'),
+        Node("SLEEP", query="05"),
+        Node("WAIT_SCHEDULE", query='{"cron_expr":"* * *"}'),
+        Node("SIGNAL", query='{"signal_name":"x"}'),
+        Node("HTTP", query='{"url":"https://h","method":"GET"}'),
+        Node("HTTP", query="[]"),
+        Node("JOIN", left=sql("a"), right=sql("b"), query="{}"),
+    ],
+)
+def test_what_sql_would_write_in_another_way_stays_json(
+    conn: psycopg.Connection, graph: Node
+) -> None:
+    assert graph.to_sql().startswith("'{")
+    assert value(conn, f"SELECT {graph.to_sql()}") == graph.to_json()

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from tests.unit.graph_strategies import GRAPHS
 from workbench.errors import GraphError
-from workbench.graph import Node, dumps, loads, seq, sql, validate
+from workbench.graph import Node, dumps, loads, loop, seq, sql, validate
 
 
 @given(GRAPHS)
@@ -96,18 +96,46 @@ def test_a_refused_text_names_the_path(text: str, message: str) -> None:
     assert str(caught.value).startswith(f"Invalid durable function graph: {message}")
 
 
-def _nested(levels: int) -> str:
-    leaf = '{"node_type":"SQL","query":"SELECT 1"}'
-    head = f'{{"node_type":"JOIN","left_node":{leaf},"right_node":{leaf},"extra_nodes":['
-    return head * levels + leaf + "]}" * levels
+_LEAF = '{"node_type":"SQL","query":"SELECT 1"}'
+_BOTH = f'"left_node":{_LEAF},"right_node":{_LEAF}'
+_ROWS = '"query":"{\\"condition_type\\":\\"result_has_rows\\",\\"result_name\\":\\"input\\"}"'
+_KINDS = {
+    "then": (f'{{"node_type":"THEN","left_node":{_LEAF},"right_node":', "}"),
+    "join": (f'{{"node_type":"JOIN",{_BOTH},"extra_nodes":[', "]}"),
+    "race": ('{"node_type":"RACE","left_node":', f',"right_node":{_LEAF}}}'),
+    "body": ('{"node_type":"LOOP","left_node":', "}"),
+    "while": (f'{{"node_type":"LOOP","left_node":{_LEAF},"condition_node":', "}"),
+    "condition": (f'{{"node_type":"IF",{_BOTH},"condition_node":', "}"),
+    "branch": (
+        f'{{"node_type":"IF","left_node":{_LEAF},"right_node":',
+        f',"condition_node":{_LEAF}}}',
+    ),
+    "if_rows": (f'{{"node_type":"IF","left_node":{_LEAF},"right_node":', f",{_ROWS}}}"),
+}
 
 
-def test_256_levels_pass() -> None:
-    graph = loads(_nested(256))
+def _nested(levels: int, kind: str = "join") -> str:
+    before, after = _KINDS[kind]
+    return before * levels + _LEAF + after * levels
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_256_levels_pass(kind: str) -> None:
+    graph = loads(_nested(256, kind))
     validate(graph)
     assert graph.depth == 256
-    assert loads(dumps(graph)) == graph
+    assert dumps(graph) == _nested(256, kind)
     assert str(graph)
+    assert graph.to_sql()
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_257_levels_are_refused_however_they_are_nested(kind: str) -> None:
+    inner = loads(_nested(256, kind))
+    with pytest.raises(GraphError, match="maximum nesting depth of 256"):
+        validate(loop(inner))
+    with pytest.raises(GraphError, match="maximum nesting depth of 256"):
+        loads(_nested(257, kind))
 
 
 @pytest.mark.parametrize("levels", [257, 20_000])

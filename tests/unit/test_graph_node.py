@@ -10,7 +10,27 @@ import uuid
 import pytest
 
 from workbench.errors import GraphError, HandlerError, ValueRefused
-from workbench.graph import Node, named, py, ref, seq, sql, tree, walk
+from workbench.graph import (
+    Node,
+    break_,
+    http,
+    http_multipart,
+    if_,
+    if_rows,
+    join,
+    loop,
+    named,
+    py,
+    race,
+    ref,
+    seq,
+    sleep,
+    sql,
+    tree,
+    wait_for_schedule,
+    wait_for_signal,
+    walk,
+)
 from workbench.graph.build import as_node
 from workbench.graph.handlers import Handler
 
@@ -301,11 +321,50 @@ def test_branches_are_drawn_with_their_headings() -> None:
         (Node("BREAK", query='{"break_value":null}'), "BREAK"),
         (Node("BREAK", query=f'{{"break_value":"{"x" * 21}"}}'), f"BREAK '{'x' * 17}...'"),
         (Node("HTTP", query='{"url":"http://a/","method":"GET"}'), "HTTP GET http://a/"),
-        (Node("LOOP", left=sql("SELECT 1")), "LOOP (infinite)"),
+        (sleep("90 s"), "SLEEP 90s"),
+        (
+            wait_for_schedule("0 9 * * 1", "Europe/Berlin").named("x"),
+            "WAIT '0 9 * * 1' Europe/Berlin |=> 'x'",
+        ),
+        (wait_for_signal("ok"), "SIGNAL 'ok'"),
+        (break_("x" * 20), f"BREAK '{'x' * 20}'"),
+        (http("https://host/" + "x" * 27, body=""), "HTTP POST https://host/" + "x" * 27),
+        (http("https://host/" + "x" * 28), "HTTP GET https://host/" + "x" * 24 + "..."),
+        (
+            http_multipart("https://host/", [{"name": "a", "data": ""}]).named("up"),
+            "HTTP_MULTIPART POST https://host/ |=> 'up'",
+        ),
+        (loop("SELECT 1"), "LOOP (infinite)"),
+        (loop("SELECT 1", while_="SELECT true"), "LOOP (while)"),
+        (loop("SELECT 1", until="SELECT true"), "LOOP (until)"),
+        (join("a", "b", "c", "d").named("x"), "JOIN (4) |=> 'x'"),
+        (race("a", "b").named("x"), "RACE"),
+        (if_("a", "b", "c").named("x"), "IF |=> 'x'"),
+        (if_rows("r", "b", "c"), "IF"),
     ],
 )
 def test_each_type_has_its_line(node: Node, line: str) -> None:
     assert _lines(node)[0] == line
+
+
+def test_a_choice_by_rows_shows_what_it_asks() -> None:
+    assert _lines(loop(if_rows("r", break_(), race("a", sleep(5))), until="SELECT $r")) == [
+        "LOOP (until)",
+        "    ↻ body:",
+        "      └─IF",
+        "          ? condition:",
+        "            └─rows of 'r'",
+        "          ✓ then:",
+        "            └─BREAK",
+        "          ✗ else:",
+        "            └─RACE",
+        "                ║ branch 1:",
+        "                  ├─SQL: a",
+        "                ║ branch 2:",
+        "                  └─SLEEP 5s",
+        "    ? until:",
+        "      └─SQL: SELECT $r",
+    ]
 
 
 def test_lines_are_padded_to_the_longest_plus_four() -> None:
