@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from benchmarks import chain, idle, latency, million, starts, waiting, workers
+from benchmarks import (
+    chain,
+    idle,
+    join,
+    latency,
+    loop,
+    million,
+    nodes,
+    signals,
+    sleepers,
+    starts,
+    waiting,
+    workers,
+)
 from benchmarks.figures import Figure
 from benchmarks.site import Server
 from benchmarks.sizes import Sizes
@@ -24,5 +37,10 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "starts": starts.benchmark,
         "workers": workers.benchmark,
         "million": million.benchmark,
+        "join": join.benchmark,
+        "loop": loop.benchmark,
+        "nodes": nodes.benchmark,
+        "sleepers": sleepers.benchmark,
+        "signals": signals.benchmark,
     }
 )

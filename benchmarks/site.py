@@ -28,9 +28,12 @@ __all__ = ["Server", "Site", "server"]
 
 CEILINGS = {"max_activity_concurrency": "32", "max_http_concurrency": "8"}
 _LOOK = 0.005  # seconds between looks at whether all runs have ended
+_LOOK_AT_MANY = 0.1  # seconds between counts of rows
 _PATIENCE = 300.0  # seconds until a batch counts as stuck
 _LIVE = "SELECT EXISTS (SELECT FROM df.instances WHERE status IN ('pending', 'running'))"
 _PENDING = "SELECT count(*) FROM df.instances WHERE status = 'pending'"
+_COMPLETED = "SELECT count(*) FROM df.instances WHERE status = 'completed'"
+_ASLEEP = "SELECT count(*) FROM df.nodes WHERE status = 'waiting'"
 
 
 class Site:
@@ -57,10 +60,17 @@ class Site:
                 self.bench.start(graph, connection=self.conn)
             began = time.perf_counter()
         self.bench.start(graph)
-        self._until_all_ended()
+        self.until_all_ended()
         return time.perf_counter() - began
 
-    def _until_all_ended(self) -> None:
+    def until_all_ended(self) -> None:
+        """Return when no run is live.
+
+        Raises
+        ------
+        TimeoutError
+            Some still are: nothing can be said.
+        """
         deadline = time.perf_counter() + _PATIENCE
         while self.conn.execute(_LIVE).fetchone() == (True,):
             if time.perf_counter() > deadline:
@@ -68,6 +78,16 @@ class Site:
                     f"runs are still live after {_PATIENCE:g} s: no figure. See the log on stderr."
                 )
             time.sleep(_LOOK)
+
+    def until_waiting(self, nodes: int) -> None:
+        """Return when so many nodes wait for a time or a signal. TimeoutError: they do not."""
+        deadline = time.perf_counter() + _PATIENCE
+        while (found := self._count(_ASLEEP)) < nodes:
+            if time.perf_counter() > deadline:
+                raise TimeoutError(
+                    f"{found} of {nodes} nodes wait after {_PATIENCE:g} s: no figure"
+                )
+            time.sleep(_LOOK_AT_MANY)
 
     @contextmanager
     def expecting_inserts(self, count: int) -> Iterator[None]:
@@ -84,11 +104,17 @@ class Site:
     @contextmanager
     def expecting_starts(self, count: int) -> Iterator[None]:
         """The same for runs that are started and left to wait."""
-        with _expecting(self._waiting, count, "waiting runs"):
+        with _expecting(lambda: self._count(_PENDING), count, "waiting runs"):
             yield
 
-    def _waiting(self) -> int:
-        row = self.conn.execute(_PENDING).fetchone()
+    @contextmanager
+    def expecting_completions(self, count: int) -> Iterator[None]:
+        """The same for runs that complete meanwhile."""
+        with _expecting(lambda: self._count(_COMPLETED), count, "completed runs"):
+            yield
+
+    def _count(self, query: LiteralString) -> int:
+        row = self.conn.execute(query).fetchone()
         assert row is not None
         return int(row[0])
 

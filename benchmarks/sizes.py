@@ -31,6 +31,18 @@ class Sizes:
         Starts that nobody executes.
     finished_nodes:
         Rows of `df.nodes` that count as many.
+    branches, shared_branches:
+        Branches of a JOIN, and of one that several engines share.
+    iterations, long_iterations:
+        Iterations of loops whose cost is measured, and of those that should not slow down.
+    small_run, large_run:
+        Steps of runs that are compared: half as many as nodes.
+    sleepers, waking:
+        Runs that sleep, and those of them that wake at once.
+    idle_seconds:
+        How long an idle engine is watched.
+    signalled_runs:
+        Runs of which each waits for its own signal.
     repetitions:
         Measurements, of which the median counts.
     """
@@ -46,6 +58,16 @@ class Sizes:
     distant_starts: int = 100
     bare_starts: int = 1_000
     finished_nodes: int = 1_000_000
+    branches: int = 1_000
+    shared_branches: int = 4_000
+    iterations: int = 500
+    long_iterations: int = 200_000
+    small_run: int = 500
+    large_run: int = 5_000
+    sleepers: int = 100_000
+    waking: int = 10_000
+    idle_seconds: float = 20
+    signalled_runs: int = 1_000
     repetitions: int = 3
 
 
@@ -62,5 +84,15 @@ QUICK = Sizes(
     distant_starts=5,
     bare_starts=20,
     finished_nodes=1_000,
+    branches=10,
+    shared_branches=12,
+    iterations=5,
+    long_iterations=2_000,
+    small_run=4,
+    large_run=12,
+    sleepers=20,
+    waking=10,
+    idle_seconds=0.2,
+    signalled_runs=10,
     repetitions=1,
 )
