@@ -10,6 +10,7 @@ import datetime
 import math
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -176,3 +177,27 @@ def asks_for_later(ctx: Context, seconds: float) -> str:
         raise OSError("busy")
     except OSError as busy:
         raise RetryAfter(seconds) from busy
+
+
+_crowd: list[int] = []  # how many calls of `crowd` were running, at the start of each
+_crowd_lock = threading.Lock()
+_crowd_now = 0
+
+
+def crowd(ctx: Context) -> None:
+    """Note how many of these run at once."""
+    global _crowd_now
+    with _crowd_lock:
+        _crowd_now += 1
+        _crowd.append(_crowd_now)
+    time.sleep(0.005)
+    with _crowd_lock:
+        _crowd_now -= 1
+
+
+def largest_crowd() -> int:
+    """The most that ran at once since this was last asked."""
+    with _crowd_lock:
+        largest = max(_crowd, default=0)
+        _crowd.clear()
+    return largest

@@ -73,6 +73,19 @@ def test_a_thousand_branches_all_end(db: Database, engine: Engine) -> None:
     assert len(db.result(run)) == 1000
 
 
+def test_never_more_leaves_run_than_the_ceiling_allows(
+    db: Database, start_engine: StartEngine
+) -> None:
+    start_engine(ceiling=4)
+    handlers.largest_crowd()
+    steps = [seq(py(handlers.crowd), "SELECT 1", py(handlers.crowd)) for _ in range(40)]
+    runs = [db.start(join(*steps[:20])), db.start(join(*steps[20:]))]
+    runs += [db.start(py(handlers.crowd)) for _ in range(20)]
+    for run in runs:
+        db.wait(run, timeout=60)
+    assert handlers.largest_crowd() <= 4
+
+
 def test_several_engines_share_the_branches_of_a_join(
     db: Database, start_engine: StartEngine
 ) -> None:

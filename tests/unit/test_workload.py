@@ -46,10 +46,15 @@ def test_a_claim_takes_room_until_it_is_removed(workload: Workload) -> None:
     assert workload.get("b") is second
 
 
-def test_room_is_never_negative(workload: Workload) -> None:
+def test_room_that_was_given_away_twice_is_made_up_for_by_later_ends(workload: Workload) -> None:
     for token in "abcd":
         workload.add(claim(token))
-    assert workload.free == 0
+    assert workload.free == -1
+
+
+def test_what_is_promised_to_a_claim_under_way_is_not_free(workload: Workload) -> None:
+    workload.promised = 2
+    assert workload.free == 1
 
 
 def test_claims_may_be_removed_while_they_are_looked_through(workload: Workload) -> None:

@@ -222,8 +222,10 @@ class Liveness:
                 claim.interrupt()
 
     async def _revive(self, session: Session) -> None:
-        """Ask for another look at live runs in which nothing is alive."""
-        await session.run(verbs.revive(MOST))
+        """Ask for another look at live runs in which nothing is alive, and end those whose role is
+        gone.
+        """
+        await session.run(verbs.revive(MOST), verbs.fail_orphaned(MOST))
 
     async def leave(self, session: Session) -> None:
         await session.run(verbs.leave(self._core.identity))

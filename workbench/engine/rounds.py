@@ -71,7 +71,6 @@ class Rounds:
         self.look_for_ready = True
         self.start_without_room = False
         self._due: list[RunRow] = []  # by the transaction under way
-        self._promised = 0  # room that rounds under way count on
         self._watermark = _EPOCH
         self._due_singly = 0  # rounds in which to take one due run only
         self._troubled: dict[str, Exception] = {}
@@ -88,7 +87,7 @@ class Rounds:
             return True
         if not self._core.claiming:
             return False
-        if self._core.workload.free > self._promised:
+        if self._core.workload.free > 0:
             return self.look_for_due or self.look_for_ready
         return self.look_for_due and self.start_without_room
 
@@ -97,8 +96,7 @@ class Rounds:
         recorded are kept.
         """
         reports = self._core.workload.take_reports(MOST_REPORTS)
-        room = max(0, self._core.workload.free - self._promised) + len(reports)
-        self._promised += room
+        room = max(0, self._core.workload.free) + len(reports)
         try:
             await self._record(session, reports, room)
         except BaseException:
@@ -106,8 +104,6 @@ class Rounds:
             for report in reports:
                 self._core.workload.requeue(report)
             raise
-        finally:
-            self._promised -= room
 
     async def _record(self, session: Session, reports: list[Report], room: int) -> None:
         """Takes out of `reports` what it has dealt with before it raises."""
@@ -149,7 +145,11 @@ class Rounds:
     async def _transact(self, session: Session, reports: list[Report], search: _Search) -> None:
         """One round, or one report's part of it. It may be repeated when it raises."""
         self._due = []
-        found = await self._open(session, reports, search)
+        self._core.workload.promised += len(search.tokens)
+        try:
+            found = await self._open(session, reports, search)
+        finally:
+            self._core.workload.promised -= len(search.tokens)
         self._due = found.due
         self._claimed(found.claims, search)
         batch = Batch(self._core, found.now)

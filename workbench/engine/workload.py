@@ -58,6 +58,7 @@ class Workload:
     def __init__(self, ceiling: int, wake: Callable[[], None]) -> None:
         self.ceiling = ceiling
         self.drawn: set[str] = set()
+        self.promised = 0  # to claims under way
         self.suspect_asked = False  # a claim under way may bring one
         self._wake = wake
         self._claims: dict[str, Claim] = {}
@@ -74,8 +75,8 @@ class Workload:
 
     @property
     def free(self) -> int:
-        """How many more leaves may run."""
-        return max(0, self.ceiling - len(self._claims))
+        """How many more leaves may run; below zero where the ends of some are already counted on."""
+        return self.ceiling - len(self._claims) - self.promised
 
     @property
     def suspect(self) -> bool:

@@ -243,6 +243,10 @@ def revive(most: int) -> Statement:
     return Statement(b"SELECT df._revive($1)", (_number(most),), prepared=True)
 
 
+def fail_orphaned(most: int) -> Statement:
+    return Statement(b"SELECT df._fail_orphaned_runs($1)", (_number(most),), prepared=True)
+
+
 def setting(name: str) -> Statement:
     return Statement(b"SELECT df._setting($1)", (name.encode(),))
 

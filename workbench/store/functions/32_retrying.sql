@@ -99,8 +99,9 @@ RETURNS TABLE (
 LANGUAGE sql STABLE AS $$
     SELECT a.node_id, a.attempt, a.iterations, a.outcome, a.started_at, a.finished_at, a.error,
            a.delay, a.delay_source, coalesce(a.executed, d.query), a.exactly_once, a.fingerprint, a.engine_id
-    FROM df.attempts a
+    FROM df.instances i
+    JOIN df.attempts a ON a.instance_id = i.id AND a.submitted_by = i.submitted_by
     LEFT JOIN (SELECT w.node_id, w.node ->> 'query' AS query FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
                WHERE d.instance_id = $1) d USING (node_id)
-    WHERE a.instance_id = $1 ORDER BY a.rev, a.node_id
+    WHERE i.id = $1 ORDER BY a.rev, a.node_id
 $$;
