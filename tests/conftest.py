@@ -97,7 +97,9 @@ def empty_dsn(server: str) -> Iterator[str]:
 
 @pytest.fixture
 def dsn(server: str, _template: str) -> Iterator[str]:
-    """The DSN of a fresh database that holds the schema, dropped after the test."""
+    """The DSN of a fresh database that holds the schema, dropped after the test. Its ceilings are 32
+    and 8.
+    """
     with _database(server, _template) as dsn:
         yield dsn
 
@@ -108,6 +110,9 @@ def _template(server: str) -> Iterator[str]:
 
     with _database(server, "template1") as dsn:
         migrate(dsn)
+        with psycopg.connect(dsn, autocommit=True) as conn:  # those of the embedded database
+            conn.execute("SELECT df.set_setting('max_activity_concurrency', '32')")
+            conn.execute("SELECT df.set_setting('max_http_concurrency', '8')")
         yield str(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])
 
 

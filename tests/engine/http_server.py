@@ -69,6 +69,7 @@ class HttpServer:
     url: str = ""
     port: int = 0
     requests: list[Seen] = field(default_factory=list)
+    delay: float = 0.0  # seconds that every answer takes
     now: int = 0
     most: int = 0
     closing: threading.Event = field(default_factory=threading.Event)
@@ -114,6 +115,7 @@ class _Handler(socketserver.StreamRequestHandler):
         body = self.rfile.read(int(_has(headers, "content-length") or 0))
         answer = record.begin(Seen(first[0], first[1], headers, body))
         try:
+            record.closing.wait(record.delay)
             for piece in answer.pieces:
                 if isinstance(piece, bytes):
                     self.wfile.write(piece)

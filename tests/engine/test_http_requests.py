@@ -230,11 +230,11 @@ def test_a_value_cannot_ask_for_a_secret(web: HttpServer) -> None:
 
 
 def test_a_missing_secret_is_said_once_and_nothing_is_sent(
-    web: HttpServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    web: HttpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("workbench.engine.http.NO_SECRET", 0.001)
     event = Leaf(web).get("/", headers={"A": "{secret:NOPE}"})
-    assert event == Released(0, "token")
+    reason = {"type": "MissingSecret", "message": "no engine has the secret NOPE"}
+    assert event == Released(0, "token", 2.0, reason)
     assert web.requests == []
     (record,) = [each for each in caplog.records if each.name == "workbench"]
     assert "has no secret named NOPE" in record.getMessage()

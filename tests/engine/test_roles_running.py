@@ -121,7 +121,7 @@ def test_the_runs_of_a_dropped_role_fail_and_nothing_else_does(
         theirs.execute("SELECT df.cancel(%s)", runs[0])
         theirs.execute("SELECT df.setvar('a', 'b')")
         theirs.execute("SELECT df.grant_read(%s)", roles[0].name)
-        theirs.execute("SELECT df._enter('gone', 'h', 1, '1', 1)")
+        theirs.execute("SELECT df._enter('gone', 'h', 1, '1', 1, 2, 2)")
         assert theirs.value("SELECT df._fail_orphaned_runs(10)") == 0
     alive = mine.start("SELECT 1")
     mine.execute("SELECT df.grant_read(%s)", doomed.name)

@@ -35,6 +35,7 @@ class Batch:
         self._core = core
         self.now = now  # the database's clock, read after the locks
         self._ended = 0  # claims whose room may be given away with this commit
+        self._taken = 0  # of that room
         self.settled: dict[str, Settled] = {}
         self.deferred: list[Report] = []
         self.refused: list[Report] = []
@@ -82,8 +83,9 @@ class Batch:
     def _settle(self, run: Run, event: Event, ended: Claim | None = None) -> bool:
         """Decide about one event; False when it was refused."""
         counts = ended is not None and ended.token in self._core.workload
-        room = self._core.workload.free + self._ended + counts
+        room = self._core.room(self._ended + counts - (0 if self._core.alone else self._taken))
         earlier = self.settled.get(run.id)
+        had = len(earlier.claims) if earlier else 0
         try:
             settled = self._core.settle(run, event, self.now, room, earlier)
         except Exception as fault:
@@ -95,6 +97,7 @@ class Batch:
             settled.ended.append(ended)
         self.settled[run.id] = settled
         self._ended += counts
+        self._taken += len(settled.claims) - had
         return True
 
     def _park(self, run: Run, fault: Exception, earlier: Settled | None) -> Settled:

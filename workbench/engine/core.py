@@ -70,9 +70,14 @@ class Host(Protocol):
 class Core:
     """The state of an engine between its components. Touched by the engine's loop only."""
 
-    def __init__(self, dsn: str, database: str, workload: Workload, host: Host) -> None:
+    def __init__(
+        self, dsn: str, database: str, ceilings: tuple[int, int], workload: Workload, host: Host
+    ) -> None:
         self.dsn = dsn
-        self.database = database
+        self.ceilings = ceilings  # of activities and of HTTP requests, over all engines
+        self.alone = False  # no other engine lives: the workload's room is the database's
+        self.hungry = False  # a ceiling or a scope has kept leaves from being claimed
+        self.yields = False  # others have waited for room: what becomes ready stands in line
         self.identity = ""
         self.stopping = False
         self.claiming = False
@@ -80,6 +85,12 @@ class Core:
         self.copies = Copies(database)
         self.workload = workload
         self._host = host
+
+    def room(self, ended: int) -> int:
+        """How many leaves a decision may take, with which so many claims end."""
+        if self.yields:
+            return 0
+        return self.workload.free + ended if self.alone else min(self.workload.free + ended, ended)
 
     def settle(
         self, run: Run, event: Event, now: datetime, room: int, earlier: Settled | None = None
@@ -112,7 +123,10 @@ class Core:
 
     def _take_ready(self, settled: Settled, room: int) -> None:
         for node in settled.decision.ready:
-            handler = settled.run.plan[node].handler
+            planned = settled.run.plan[node]
+            if planned.is_gated:  # admitted by the database alone
+                continue
+            handler = planned.handler
             if handler is not None and not self._host.has_handler(handler):
                 settled.foreign = True
             elif room > 0 and self._may_take(settled.decision, node):
@@ -138,6 +152,8 @@ class Core:
         for change in decision.names:
             _remember(run, change)
         self._end_claims(settled)
+        if self.hungry and settled.ended:
+            self._host.look_in(0)
         for claim in settled.claims:
             claim.begun = True
             self._host.execute(run, claim)

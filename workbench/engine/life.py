@@ -124,9 +124,9 @@ class Life:
 
     async def run(self) -> None:
         """Live until `stop`. Raises what keeps the engine from entering at all."""
-        configured, database = await self._look_around()
-        workload = Workload(self._ceiling or configured, self._report_came)
-        core = Core(self._dsn, database, workload, self)
+        ceilings, database = await self._look_around()
+        slots = min(self._ceiling or ceilings[0], ceilings[0])
+        core = Core(self._dsn, database, ceilings, Workload(slots, self._report_came), self)
         self._handlers = Handlers(core.workload, self._executor)
         self._sql = SqlLeaves(core, self._step_session)
         self._leaves = Leaves(core, self._handlers, self._sql, self._own_session)
@@ -142,14 +142,20 @@ class Life:
             await self._leaves.close()
             await self._sql.close()
 
-    async def _look_around(self) -> tuple[int, str]:
-        """The configured ceiling, and the name of the database that holds the runs."""
+    async def _look_around(self) -> tuple[tuple[int, int], str]:
+        """The ceilings over all engines, and the name of the database that holds the runs."""
         session = await self._own_session("setup")
         try:
-            ceiling, database = await session.run(
-                verbs.setting("max_activity_concurrency"), verbs.DATABASE
+            *ceilings, database = (
+                str(rows(result)[0][0])
+                for result in await session.run(
+                    verbs.setting("max_activity_concurrency"),
+                    verbs.setting("max_http_concurrency"),
+                    verbs.DATABASE,
+                )
             )
-            return int(str(rows(ceiling)[0][0])), str(rows(database)[0][0])
+            activities, requests = map(int, ceilings)
+            return (activities, requests), database
         finally:
             await session.close()
 

@@ -55,6 +55,7 @@ class Liveness:
         self._limit = 15.0
         self._seen: dict[str, _Seen] = {}
         self._recovering: set[str] = set()
+        self._to_acknowledge = 0
         self._last = dict.fromkeys(("beat", "compare", "stalled"), 0.0)
 
     async def enter(self, session: Session) -> None:
@@ -82,11 +83,13 @@ class Liveness:
                     os.getpid(),
                     workbench.__version__,
                     SCHEMA_VERSION,
+                    core.ceilings,
                 )
             )
             log.info("engine %s entered", core.identity)
         self._published = None
         self._seen.clear()
+        core.alone = False
         await self._beat(session)
         await self._compare(session)
 
@@ -95,6 +98,9 @@ class Liveness:
         if self._due("beat", min(BEAT, self._limit / 4)):
             await self._beat(session)
         await self._watch(session)
+        if self._to_acknowledge:  # a newcomer: the first beat notices it, the second says so
+            self._to_acknowledge -= 1
+            await self._beat(session)
         if self._due("compare", COMPARE):
             await self._compare(session)
         if self._due("stalled", STALLED):
@@ -114,9 +120,10 @@ class Liveness:
     async def _beat(self, session: Session) -> None:
         names = set(self._handlers)
         news = None if names == self._published else names
-        (result,) = await session.run(verbs.beat(self._core.identity, news))
-        alive, schema = rows(result)[0]
-        self._published = names
+        beat = verbs.beat(self._core.identity, news, alone=self._core.alone)
+        (result,) = await session.run(beat)
+        alive, schema, alone = rows(result)[0]
+        self._published, self._core.alone = names, alone == "t"
         if alive != "t":
             log.warning(
                 "engine %s was declared dead by another one: it takes a new identity",
@@ -146,6 +153,8 @@ class Liveness:
     async def _watch(self, session: Session) -> None:
         (result,) = await session.run(verbs.watch(self._core.identity))
         watched = verbs.read_watched(result)
+        if watched and self._core.alone:
+            self._to_acknowledge = 2
         buried = [
             engine
             for engine in watched

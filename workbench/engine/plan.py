@@ -70,6 +70,11 @@ class Planned:
         return self.type in _EXECUTED or (self.type == "IF" and self.condition is None)
 
     @property
+    def is_gated(self) -> bool:
+        """Whether ceilings of its own and policies say when it may run."""
+        return self.type in ("HTTP", "HTTP_MULTIPART")
+
+    @property
     def waits(self) -> bool:
         """Whether it waits for a time or a signal, held by nobody."""
         return self.type in _WAITING

@@ -21,7 +21,7 @@ from workbench.engine.failure import describe
 from workbench.engine.model import Failed, Faulted, Signal
 from workbench.engine.workload import Claim, Report
 from workbench.store import verbs
-from workbench.store.verbs import ClaimedRow, LockedRow, RunRow
+from workbench.store.verbs import ClaimedRow, LockedRow, RunRow, Survey
 from workbench.store.wire import Session, Statement
 
 __all__ = ["Rounds"]
@@ -47,15 +47,13 @@ class _Search:
 
 
 class _Found(NamedTuple):
-    """What the opening of a round has claimed and locked, and the clock read after that; seconds
-    until the next thing is due that is known by now.
-    """
+    """What the opening of a round has claimed and locked, and what it saw after that."""
 
     claims: list[ClaimedRow]
+    held_back: bool
     locked: list[LockedRow]
     due: list[RunRow]
-    next_due: float | None
-    now: datetime
+    survey: Survey
 
 
 class Rounds:
@@ -72,6 +70,7 @@ class Rounds:
         self.start_without_room = False
         self._due: list[RunRow] = []  # by the transaction under way
         self._watermark = _EPOCH
+        self._released: list[str] = []  # cancelled claims whose end is still to be confirmed
         self._due_singly = 0  # rounds in which to take one due run only
         self._troubled: dict[str, Exception] = {}
 
@@ -83,7 +82,7 @@ class Rounds:
     @property
     def pending(self) -> bool:
         """Whether another round would have something to do at once."""
-        if self._core.workload.reports:
+        if self._core.workload.reports or self._released:
             return True
         if not self._core.claiming:
             return False
@@ -151,8 +150,8 @@ class Rounds:
         finally:
             self._core.workload.promised -= len(search.tokens)
         self._due = found.due
-        self._claimed(found.claims, search)
-        batch = Batch(self._core, found.now)
+        self._claimed(found, search)
+        batch = Batch(self._core, found.survey.at)
         try:
             await self._bring_up_to_date(session, found.locked)
             batch.report(reports, {row.id for row in found.locked})
@@ -168,8 +167,8 @@ class Rounds:
             raise
         if search.due and len(found.due) >= search.due:
             self.look_for_due = True
-        if found.next_due is not None:
-            self._host.look_in(found.next_due)
+        if found.survey.next_due is not None:
+            self._host.look_in(found.survey.next_due)
         self._put_off(batch)
 
     def _search(self, room: int) -> _Search:
@@ -207,24 +206,18 @@ class Rounds:
         opening.append(verbs.BEGIN)
         if reports:
             opening.append(self._lock(reports))
-        opening.append(verbs.due(search.due))
-        if search.due:
-            opening.append(verbs.next_due())
-        opening.append(verbs.NOW)
+        opening += [verbs.due(search.due), verbs.survey(self._handlers)]
         try:
             results = await session.run(*opening)
         finally:  # answered or lost: what bears one of them and is no claim of ours is given back
             self._core.workload.undraw(search.tokens)
             if search.suspect:
                 self._core.workload.suspect_asked = False
-        now = verbs.read_now(results.pop())
-        return _Found(
-            next_due=verbs.read_next_due(results.pop()) if search.due else None,
-            due=verbs.read_runs(results.pop()),
-            locked=verbs.read_locked(results.pop()) if reports else [],
-            claims=verbs.read_claims(results[1]) if search.tokens else [],
-            now=now,
-        )
+        survey = verbs.read_survey(results.pop())
+        due = verbs.read_runs(results.pop())
+        locked = verbs.read_locked(results.pop()) if reports else []
+        claims, held_back = verbs.read_claims(results[1]) if search.tokens else ([], False)
+        return _Found(claims, held_back, locked, due, survey)
 
     def _claim(self, search: _Search) -> Statement:
         return verbs.claim(
@@ -239,10 +232,13 @@ class Rounds:
         runs = sorted({report.claim.run for report in reports})
         return verbs.lock(runs, [self._core.copies.version(run) for run in runs])
 
-    def _claimed(self, claims: list[ClaimedRow], search: _Search) -> None:
-        if search.tokens and len(claims) == len(search.tokens):
+    def _claimed(self, found: _Found, search: _Search) -> None:
+        self._core.yields = found.survey.waits
+        if search.tokens:
+            self._core.hungry = found.held_back
+        if search.tokens and len(found.claims) == len(search.tokens):
             self.look_for_ready = True
-        for row in claims:
+        for row in found.claims:
             self._core.workload.add(Claim(row.run, row.node, row.token, row.suspect))
             self._watermark = max(self._watermark, row.ready_at - WATERMARK_MARGIN)
 
@@ -297,6 +293,7 @@ class Rounds:
             return
         log.info("run %s node %s: a late report was refused", claim.run, claim.node)
         self._core.workload.remove(claim)
+        self._released.append(claim.token)
         self._core.release_copy(claim.run)
 
     async def _write(self, session: Session, batch: Batch, claims: list[ClaimedRow]) -> None:
@@ -310,11 +307,20 @@ class Rounds:
                     tell=any(settled.foreign for settled in batch.settled.values()),
                 )
             )
-        closing.append(verbs.COMMIT if batch.settled else verbs.ROLLBACK)
+        released, self._released = self._released, []
+        if released:
+            closing.append(verbs.released(self._core.identity, released))
+        closing.append(verbs.COMMIT if closing else verbs.ROLLBACK)
         unknown = list({row.run for row in claims if self._core.copies.version(row.run) < row.rev})
         if unknown:
             closing.append(verbs.load(unknown))
-        results = await session.run(*closing)
+        try:
+            results = await session.run(*closing)
+        except BaseException:
+            self._released += released
+            raise
+        if self._core.hungry and released:
+            self.look_for_ready = True
         if unknown:
             self._take(verbs.read_runs(results[-1]))
         for settled in batch.settled.values():

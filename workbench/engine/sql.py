@@ -173,7 +173,7 @@ class SqlLeaves:
         if current is None or ran.now is None:
             return None
         done = Completed(claim.node, claim.token, value, cancel=ran.cancel, executed=claim.executed)
-        settled = self._core.settle(current, done, ran.now, self._core.workload.free + 1)
+        settled = self._core.settle(current, done, ran.now, self._core.room(1))
         if settled is None:
             if current.nodes[claim.node].token != claim.token:  # a race was lost meanwhile
                 return None

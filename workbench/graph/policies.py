@@ -1,11 +1,12 @@
-"""Policies of a node and all below it, put on its `retry` object: `with_retry`.
+"""Policies of a node and all below it: `with_retry` and `with_policy`.
 
-What they mean is decided when a step fails, by the engine; nearer ones win. Checks of raw JSON are
-in `extras`.
+What they mean is decided when the graph runs: of rules for trying again the nearest win, of limits
+all count. Checks of raw JSON are in `extras`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,7 +15,7 @@ from workbench.graph.build import as_node
 from workbench.graph.durations import seconds
 from workbench.graph.node import Node
 
-__all__ = ["with_retry"]
+__all__ = ["with_policy", "with_retry"]
 
 Duration = float | str | timedelta
 
@@ -40,7 +41,7 @@ def with_retry(
     """
     given: dict[str, int | float] = {}
     if max_attempts is not None:
-        given["max_attempts"] = _count(max_attempts)
+        given["max_attempts"] = _count(max_attempts, "with_retry: max_attempts")
     if max_backoff is not None:
         given["max_backoff"] = seconds(max_backoff, "with_retry: max_backoff")
         if not given["max_backoff"]:
@@ -54,11 +55,34 @@ def with_retry(
     return replace(node, retry={key: merged[key] for key in _KEYS if key in merged})
 
 
-def _count(value: object) -> int:
+def with_policy(step: Node | str, *, http: dict[str, int]) -> Node:
+    """A step, or a whole subtree, whose HTTP steps share a limit.
+
+    Branches and iterations share it, on all engines together and after a restart; separate runs,
+    and separate places where a fragment is used, do not. Limits around it count as well. Applied to
+    one node again, the smaller limit stays.
+
+    Parameters:
+        http: `{"max_concurrency": N}`, how many requests may be under way at once.
+
+    Raises:
+        GraphError: not such a limit.
+    """
+    node = as_node(step)
+    if list(_as_mapping(http)) != ["max_concurrency"]:
+        raise GraphError(f'with_policy: http takes {{"max_concurrency": N}}, not {http!r}')
+    limit = _count(http["max_concurrency"], "with_policy: max_concurrency")
+    before = (node.policy or {}).get("http", {}).get("max_concurrency", limit)
+    return replace(node, policy={"http": {"max_concurrency": min(limit, before)}})
+
+
+def _as_mapping(value: object) -> Mapping[object, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise GraphError(
-            f"with_retry: max_attempts must be a whole number of at least 1, not {value!r}"
-        )
+        raise GraphError(f"{what} must be a whole number of at least 1, not {value!r}")
     return value
 
 

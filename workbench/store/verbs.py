@@ -21,7 +21,6 @@ COMMIT = Statement(b"COMMIT")
 ROLLBACK = Statement(b"ROLLBACK")
 UNLOCK = Statement(b"SELECT pg_advisory_unlock_all()")
 DATABASE = Statement(b"SELECT current_database()")
-NOW = Statement(b"SELECT to_json(df.now()) #>> '{}'", prepared=True)
 
 
 class RunRow(NamedTuple):
@@ -74,6 +73,16 @@ class ClaimedRow(NamedTuple):
     rev: int
     ready_at: datetime
     suspect: bool
+
+
+class Survey(NamedTuple):
+    """The database's clock; in how many seconds something is due that is not yet; whether a ready
+    leaf has been waiting for room.
+    """
+
+    at: datetime
+    next_due: float | None
+    waits: bool
 
 
 class Leaf(NamedTuple):
@@ -178,8 +187,14 @@ def signals(locked: Iterable[str], waits: Sequence[tuple[str, str]]) -> Statemen
     )
 
 
-def next_due() -> Statement:
-    return Statement(b"SELECT df._next_due()", prepared=True)
+def survey(handlers: Iterable[str]) -> Statement:
+    return Statement(b"SELECT * FROM df._survey($1)", (array(handlers),), prepared=True)
+
+
+def released(engine: str, tokens: Iterable[str]) -> Statement:
+    return Statement(
+        b"SELECT df._released($1, $2)", (engine.encode(), array(tokens)), prepared=True
+    )
 
 
 def goes_autocommit(leaf: Leaf) -> Statement:
@@ -195,10 +210,20 @@ def wanted_handlers(known: Iterable[str]) -> Statement:
     return Statement(b"SELECT * FROM df._wanted_handlers($1)", (array(known),), prepared=True)
 
 
-def enter(engine: str, host: str, pid: int, version: str, schema_version: int) -> Statement:
+def enter(
+    engine: str, host: str, pid: int, version: str, schema_version: int, ceilings: tuple[int, int]
+) -> Statement:
+    """`ceilings` are those of activities and of HTTP requests over all engines."""
     return Statement(
-        b"SELECT df._enter($1, $2, $3, $4, $5)",
-        (engine.encode(), host.encode(), _number(pid), version.encode(), _number(schema_version)),
+        b"SELECT df._enter($1, $2, $3, $4, $5, $6, $7)",
+        (
+            engine.encode(),
+            host.encode(),
+            _number(pid),
+            version.encode(),
+            _number(schema_version),
+            *map(_number, ceilings),
+        ),
     )
 
 
@@ -206,9 +231,13 @@ def retake(engine: str) -> Statement:
     return Statement(b"SELECT df._retake($1)", (engine.encode(),))
 
 
-def beat(engine: str, handlers: Iterable[str] | None) -> Statement:
+def beat(engine: str, handlers: Iterable[str] | None, *, alone: bool) -> Statement:
     names = None if handlers is None else array(handlers)
-    return Statement(b"SELECT * FROM df._beat($1, $2)", (engine.encode(), names), prepared=True)
+    return Statement(
+        b"SELECT * FROM df._beat($1, $2, $3)",
+        (engine.encode(), names, b"t" if alone else b"f"),
+        prepared=True,
+    )
 
 
 def watch(engine: str) -> Statement:
@@ -270,10 +299,10 @@ def read_signals(result: pq.abc.PGresult) -> list[SignalRow]:
     ]
 
 
-def read_next_due(result: pq.abc.PGresult) -> float | None:
-    """Seconds from now; None when nothing is known to become due."""
-    seconds = rows(result)[0][0]
-    return None if seconds is None else float(seconds)
+def read_survey(result: pq.abc.PGresult) -> Survey:
+    at, next_due, waits = rows(result)[0]
+    seconds = None if next_due is None else float(next_due)
+    return Survey(datetime.fromisoformat(str(at)), seconds, waits == "t")
 
 
 def read_locked(result: pq.abc.PGresult) -> list[LockedRow]:
@@ -289,11 +318,14 @@ def read_locked_one(result: pq.abc.PGresult) -> tuple[list[LockedRow], datetime 
     return [LockedRow(run, status, version, nodes)], datetime.fromisoformat(at)
 
 
-def read_claims(result: pq.abc.PGresult) -> list[ClaimedRow]:
+def read_claims(result: pq.abc.PGresult) -> tuple[list[ClaimedRow], bool]:
+    """The claims, and whether a ceiling or a scope has kept others back."""
+    found = _texts(result)
+    held_back = bool(found) and found[-1][0] is None
     return [
         ClaimedRow(r[0], int(r[1]), r[2], int(r[3]), datetime.fromisoformat(r[4]), r[5] == "t")
-        for r in _texts(result)
-    ]
+        for r in (found[:-1] if held_back else found)
+    ], held_back
 
 
 def read_orphans(result: pq.abc.PGresult) -> list[tuple[Leaf, bool]]:
@@ -307,10 +339,6 @@ def read_leaves(result: pq.abc.PGresult) -> list[Leaf]:
 
 def read_watched(result: pq.abc.PGresult) -> list[Watched]:
     return [Watched(r[0], r[1] == "t", r[2], float(r[3])) for r in _texts(result)]
-
-
-def read_now(result: pq.abc.PGresult) -> datetime:
-    return datetime.fromisoformat(str(rows(result)[0][0]))
 
 
 def _texts(result: pq.abc.PGresult) -> list[list[Any]]:

@@ -164,13 +164,17 @@ BEGIN
     IF fault.text IS NOT NULL THEN
         RAISE EXCEPTION 'Invalid durable function graph: %: %', fault.path, fault.text USING ERRCODE = '22023';
     END IF;
-    INSERT INTO df.nodes (instance_id, node_id, submitted_by, node_type, handler)
+    INSERT INTO df.nodes (instance_id, node_id, submitted_by, node_type, handler, gate)
     SELECT run, w.node_id, df._me(), w.node ->> 'node_type',
-           CASE w.node ->> 'node_type' WHEN 'PYTHON' THEN (w.node ->> 'query')::jsonb ->> 'handler' END
+           CASE w.node ->> 'node_type' WHEN 'PYTHON' THEN (w.node ->> 'query')::jsonb ->> 'handler' END,
+           CASE WHEN w.node ->> 'node_type' IN ('HTTP', 'HTTP_MULTIPART') THEN -1 END
     FROM df._walk(graph::jsonb) w ORDER BY w.node_id;
     GET DIAGNOSTICS total = ROW_COUNT;
     IF strpos(graph, '"retry":{') > 0 THEN
         PERFORM df._note_retries(run, graph::jsonb);
+    END IF;
+    IF strpos(graph, '"policy":{') > 0 THEN
+        PERFORM df._note_scopes(run, graph::jsonb);
     END IF;
     IF total > 10000 THEN
         RAISE EXCEPTION 'Invalid durable function graph: root: Workflow exceeds maximum node count of 10000. It has %. '
@@ -189,6 +193,21 @@ LANGUAGE sql AS $$
         SELECT w.node_id, coalesce((w.node #>> '{retry,max_attempts}')::integer, s.most) FROM said s JOIN walk w ON w.parent_id = s.node_id
     )
     UPDATE df.nodes n SET max_attempts = s.most FROM said s WHERE n.instance_id = run AND n.node_id = s.node_id AND s.most IS NOT NULL
+$$;
+
+-- The nodes under a policy, and for each HTTP leaf the innermost of them around it.
+CREATE OR REPLACE FUNCTION df._note_scopes(run text, graph jsonb) RETURNS void
+LANGUAGE sql AS $$
+    WITH walk AS MATERIALIZED (SELECT * FROM df._walk(graph))
+    INSERT INTO df.scopes (instance_id, node_id, last_node, submitted_by, max_concurrency)
+    SELECT run, w.node_id,
+           coalesce((SELECT min(n.node_id) - 1 FROM walk n WHERE n.node_id > w.node_id AND n.depth <= w.depth), (SELECT max(n.node_id) FROM walk n)),
+           df._me(), (w.node #>> '{policy,http,max_concurrency}')::integer
+    FROM walk w WHERE w.node #> '{policy,http}' IS NOT NULL;
+    UPDATE df.nodes n SET gate = s.scope
+    FROM (SELECT l.node_id, max(s.node_id) AS scope FROM df.nodes l JOIN df.scopes s ON s.instance_id = run AND l.node_id BETWEEN s.node_id AND s.last_node
+          WHERE l.instance_id = run AND l.gate IS NOT NULL GROUP BY l.node_id) s
+    WHERE n.instance_id = run AND n.node_id = s.node_id;
 $$;
 
 CREATE OR REPLACE FUNCTION df.status(instance_id text) RETURNS text
@@ -309,6 +328,10 @@ BEGIN
     SELECT run, n.node_id, next_version, n.submitted_by, n.attempt, 'cancelled', n.token, n.engine_id, n.started_at, now,
            n.node_type = 'SQL' AND NOT n.autocommit
     FROM df.nodes n WHERE n.instance_id = run AND n.status = 'running' AND n.token IS NOT NULL;
+    INSERT INTO df.releasing (token, instance_id, submitted_by, engine_id, gate)
+    SELECT n.token, n.instance_id, n.submitted_by, n.engine_id, n.gate
+    FROM df.nodes n WHERE n.instance_id = run AND n.status = 'running' AND n.token IS NOT NULL
+        AND EXISTS (SELECT FROM df.engines e WHERE e.id = n.engine_id);
     UPDATE df.nodes n SET status = 'cancelled', rev = next_version, token = NULL, finished_at = now
     WHERE n.instance_id = run AND n.status IN ('pending', 'ready', 'running', 'waiting');
     PERFORM df._tell((SELECT i.submitted_by FROM df.instances i WHERE i.id = run));

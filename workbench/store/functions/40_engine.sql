@@ -1,4 +1,4 @@
--- What an engine calls, one function a verb. Locking comes first and reading in a later statement (READ COMMITTED gives
+-- What an engine calls, one function a verb; claiming is in 41. Locking comes first and reading in a later statement (READ COMMITTED gives
 -- each its own snapshot); every query is bound to the caller's own runs, whatever row security would let it see.
 -- Planner switches: the tables may have been empty when a plan was made and hold millions of rows when it is used.
 
@@ -77,17 +77,6 @@ LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan 
     WHERE u.is_new OR (u.waited AND u.place <= 20) ORDER BY u.id
 $$;
 
--- When something is next due that is not due yet: a run, or a leaf that waits for its next attempt.
-CREATE OR REPLACE FUNCTION df._next_due() RETURNS double precision
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
-DECLARE
-    cutoff timestamptz := df.now();
-BEGIN
-    RETURN extract(epoch FROM least(
-        (SELECT min(i.wake_at) FROM df.instances i WHERE i.submitted_by = df._me() AND i.wake_at > cutoff),
-        (SELECT min(n.ready_at) FROM df.nodes n WHERE n.status = 'ready' AND n.submitted_by = df._me() AND n.ready_at > cutoff)) - cutoff);
-END $$;
-
 -- Locks those of the runs that nobody else holds, and says how their rows differ from the caller's copies, or that there are
 -- none any more.
 CREATE OR REPLACE FUNCTION df._lock(runs text[], versions bigint[])
@@ -120,44 +109,6 @@ BEGIN
     END IF;
     RETURN json_build_array(locked.id, locked.status, locked.version,
                             CASE WHEN locked.version <> mine THEN df._node_rows(run, mine) END, df.now());
-END $$;
-
--- Claims ready leaves, oldest first: one token each, drawn by the engine beforehand. Nothing is locked but the rows taken.
--- At most one suspect (a node that was lost before) runs on an engine at a time, so that a step which kills its worker
--- takes no others with it twice.
-CREATE OR REPLACE FUNCTION df._claim(engine text, tokens uuid[], handlers text[], suspect boolean, since timestamptz)
-RETURNS TABLE (instance_id text, node_id integer, token uuid, rev bigint, ready_at timestamptz, is_suspect boolean)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-DECLARE
-    cutoff timestamptz := df.now();
-    taken record;
-    suspected record;
-BEGIN
-    IF NOT df._alive(engine) THEN
-        RETURN;
-    END IF;
-    IF suspect THEN
-        SELECT n.instance_id, n.node_id INTO suspected FROM df.nodes n
-        WHERE n.status = 'ready' AND n.losses > 0 AND n.submitted_by = df._me()
-          AND n.ready_at <= cutoff AND n.ready_at >= since AND (n.handler IS NULL OR n.handler = ANY (handlers))
-        ORDER BY n.ready_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
-    END IF;
-    SELECT array_agg(r.instance_id) AS runs, array_agg(r.node_id) AS nodes INTO taken FROM (
-        SELECT n.instance_id, n.node_id FROM df.nodes n
-        WHERE n.status = 'ready' AND n.losses = 0 AND n.submitted_by = df._me()
-          AND n.ready_at <= cutoff AND n.ready_at >= since AND (n.handler IS NULL OR n.handler = ANY (handlers))
-        ORDER BY n.ready_at LIMIT cardinality(tokens) - (suspected IS NOT NULL)::integer FOR NO KEY UPDATE SKIP LOCKED) AS r;
-    IF suspected IS NOT NULL THEN
-        taken.runs := suspected.instance_id || taken.runs;
-        taken.nodes := suspected.node_id || taken.nodes;
-    END IF;
-    IF taken.runs IS NOT NULL THEN
-        RETURN QUERY
-            UPDATE df.nodes n SET status = 'running', token = t.token, engine_id = engine, started_at = cutoff
-            FROM unnest(taken.runs, taken.nodes, tokens) AS t (instance_id, node_id, token)
-            WHERE n.instance_id = t.instance_id AND n.node_id = t.node_id
-            RETURNING n.instance_id, n.node_id, n.token, n.rev, n.ready_at, n.losses > 0;
-    END IF;
 END $$;
 
 -- Handlers that ready nodes ask for and the caller has not yet looked for.
@@ -202,6 +153,9 @@ BEGIN
     IF cancelled IS NOT NULL THEN
         tell := df._end_claims(at, cancelled) OR tell;
     END IF;
+    IF attempts IS NOT NULL AND EXISTS (SELECT FROM df.engines e WHERE e.hungry) THEN
+        PERFORM df._tell_hungry(engine);
+    END IF;
     IF nodes IS NOT NULL THEN
         UPDATE df.nodes n
         SET status = c.status, rev = c.rev, attempt = coalesce(c.attempt, 0), losses = coalesce(c.losses, 0), faults = coalesce(c.faults, 0),
@@ -245,6 +199,8 @@ END $$;
 -- Whether there were any.
 CREATE OR REPLACE FUNCTION df._end_claims(at timestamptz, cancelled json) RETURNS boolean
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    unknown boolean;
 BEGIN
     -- A claim needs no lock of the run: from here on there is none that the next statement would see differently.
     PERFORM FROM json_to_recordset(cancelled) AS c (run text, node_id integer)
@@ -256,7 +212,13 @@ BEGIN
     JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id
     WHERE n.status = 'running' AND n.token IS NOT NULL
     ON CONFLICT DO NOTHING;  -- those that the decision knew of
-    RETURN FOUND;
+    unknown := FOUND;
+    INSERT INTO df.releasing (token, instance_id, submitted_by, engine_id, gate)
+    SELECT n.token, n.instance_id, n.submitted_by, n.engine_id, n.gate
+    FROM json_to_recordset(cancelled) AS c (run text, node_id integer)
+    JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id
+    WHERE n.status = 'running' AND n.token IS NOT NULL;
+    RETURN unknown;
 END $$;
 
 -- A JOIN's value is the array of its branches' values. Inner ones come first.

@@ -1,12 +1,15 @@
 -- Who is alive. Death needs no cooperation: a lock that is gone or a heartbeat that stands still, seen by another engine.
 
-CREATE OR REPLACE FUNCTION df._enter(engine text, host text, pid integer, version text, schema_version integer)
-RETURNS integer LANGUAGE plpgsql AS $$
+-- Takes a place among the engines; `max_activity` and `max_http` are the ceilings that it has read.
+CREATE OR REPLACE FUNCTION df._enter(
+    engine text, host text, pid integer, version text, schema_version integer, max_activity integer, max_http integer
+) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     key integer;
 BEGIN
-    INSERT INTO df.engines (id, role, host, pid, version, schema_version, backend_pid)
-    VALUES (engine, df._me(), host, pid, version, schema_version, pg_backend_pid()) RETURNING lock_key INTO key;
+    PERFORM df._gate();  -- nobody comes to believe that it is alone meanwhile
+    INSERT INTO df.engines (id, role, host, pid, version, schema_version, backend_pid, max_activity, max_http)
+    VALUES (engine, df._me(), host, pid, version, schema_version, pg_backend_pid(), max_activity, max_http) RETURNING lock_key INTO key;
     PERFORM pg_advisory_lock(df._lock_class(), key);
     RETURN key;
 END $$;
@@ -23,15 +26,23 @@ LANGUAGE sql STABLE AS $$
                      AND l.classid = df._lock_class()::oid AND l.objid = key::oid)
 $$;
 
--- A heartbeat; also how an engine learns that it was declared dead or that the schema has moved on.
-CREATE OR REPLACE FUNCTION df._beat(engine text, handlers text[])
-RETURNS TABLE (alive boolean, schema_version integer) LANGUAGE plpgsql AS $$
+-- A heartbeat; also how an engine learns that it was declared dead, that the schema has moved on, or that it is (not) alone.
+-- `lone`: it has kept the activity ceiling by itself until now, without the gate. Before it begins to, it is noted; before it is
+-- noted that it has ceased to, it has, for a heartbeat.
+CREATE OR REPLACE FUNCTION df._beat(engine text, handlers text[], lone boolean)
+RETURNS TABLE (alive boolean, schema_version integer, alone boolean) LANGUAGE plpgsql AS $$
+DECLARE
+    unseen boolean := df._is_alone(engine);
 BEGIN
-    UPDATE df.engines e SET last_seen_at = clock_timestamp(),
+    IF unseen AND NOT lone THEN
+        PERFORM df._gate();
+        unseen := df._is_alone(engine);
+    END IF;
+    UPDATE df.engines e SET last_seen_at = clock_timestamp(), alone = lone OR unseen,
            ready = e.schema_version = (SELECT max(m.version) FROM df.schema_migrations m),
            handlers = CASE WHEN _beat.handlers IS NULL THEN e.handlers ELSE _beat.handlers END
     WHERE e.id = engine AND e.died_at IS NULL AND e.stopped_at IS NULL;
-    RETURN QUERY SELECT FOUND, (SELECT max(m.version) FROM df.schema_migrations m);
+    RETURN QUERY SELECT FOUND, (SELECT max(m.version) FROM df.schema_migrations m), unseen;
 END $$;
 
 -- The session that held the lock broke and this is its successor.
@@ -69,7 +80,9 @@ $$;
 
 CREATE OR REPLACE FUNCTION df._leave(engine text) RETURNS void LANGUAGE sql AS $$
     DELETE FROM df.sessions s WHERE s.engine_id = engine;
+    DELETE FROM df.releasing r WHERE r.engine_id = engine;
     UPDATE df.engines e SET stopped_at = clock_timestamp(), ready = false WHERE e.id = engine AND e.stopped_at IS NULL AND e.died_at IS NULL;
+    SELECT df._tell_hungry(engine);
 $$;
 
 CREATE OR REPLACE FUNCTION df._add_session(engine text, backend integer) RETURNS void LANGUAGE sql AS $$

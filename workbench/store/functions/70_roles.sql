@@ -20,7 +20,8 @@ LANGUAGE sql STABLE AS $$
                      ORDER BY a.attnum) END
     FROM (VALUES ('instances', 'select insert update delete'), ('nodes', 'select insert update delete'),
                  ('values', 'select insert update delete'), ('signals', 'select insert update delete'),
-                 ('iterations', 'select insert update delete'), ('engines', 'select insert update delete'),
+                 ('iterations', 'select insert update delete'), ('scopes', 'select insert delete'), ('releasing', 'select insert delete'),
+                 ('engines', 'select insert update delete'),
                  ('sessions', 'select insert update delete'), ('vars', 'select insert update delete'),
                  ('definitions', 'select insert delete'), ('attempts', 'select insert delete'),
                  ('readers', 'select insert delete'), ('settings', 'select'), ('schema_migrations', 'select'), ('engine_keys', 'usage')) AS u (name, privileges)
