@@ -20,6 +20,7 @@ import psycopg
 
 from workbench.errors import StateError, UsageError
 from workbench.graph.build import as_node
+from workbench.graph.codec import loads
 from workbench.graph.handlers import set_namespace
 from workbench.graph.node import Node
 from workbench.graph.validate import validate
@@ -28,7 +29,7 @@ from workbench.news import News
 from workbench.own_engine import OwnEngine
 from workbench.run import Run
 from workbench.status import Status
-from workbench.store import monitor, starting, tables
+from workbench.store import explain, monitor, roles, starting, tables
 from workbench.store.database import Database, conninfo, shown
 from workbench.store.mappings import Settings, Variables
 from workbench.store.migrate import SCHEMA_VERSION
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import pandas
 
     from workbench.views.engines_view import EnginesView
+    from workbench.views.explain_view import ExplainView
     from workbench.views.runs_view import RunsView
 
 __all__ = ["Bench", "Status", "connect"]
@@ -236,6 +238,42 @@ class Bench:
         with self._database.connection() as conn:
             return RunsView(monitor.list_runs(conn, status, label, since, limit))
 
+    def explain(self, what: Node | Run | str) -> ExplainView:
+        """What something would do, or a run does, without starting anything.
+
+        Parameters
+        ----------
+        what:
+            A graph; text: graph JSON, a SQL statement, an expression such as `'a' ~> 'b'` (it is
+            evaluated), or a run's id; a Run.
+
+        Returns
+        -------
+        ExplainView
+            Its text is that of `df.explain`, `.df` the rows behind that; shows itself as a picture.
+
+        Raises
+        ------
+        psycopg.Error
+            An expression failed. What is no graph is told in the text.
+        """
+        from workbench.views.explain_view import ExplainView
+
+        if isinstance(what, Run):
+            return what.explain()
+        if not isinstance(what, Node | str):
+            raise UsageError(
+                f"explain() takes a graph, text or a Run, not {type(what).__name__}: wb.sql(…), "
+                "wb.seq(…) and their like build graphs"
+            )
+        with self._database.connection() as conn:
+            found = monitor.explained(conn, what if isinstance(what, str) else what.to_json())
+            rows = explain.graph_rows(conn, found.graph) if found.graph else []
+        if found.run is not None:
+            return self._run(found.run).explain()
+        graph = loads(found.graph) if found.graph else None
+        return ExplainView(found.picture, rows, graph=graph)
+
     def engines(self, *, ended: bool = False) -> EnginesView:
         """Who is alive to execute runs: kernels and workers, of all roles.
 
@@ -318,6 +356,44 @@ class Bench:
     def settings(self) -> Settings:
         """The settings of this database, as a mapping: `bench.settings["heartbeat_limit"]`."""
         return Settings(self._database)
+
+    # Who may use it.
+
+    def grant(self, role: str, *, http: bool = False) -> None:
+        """Let a role start runs and execute its own; with `http`, also HTTP steps.
+
+        Raises
+        ------
+        UsageError
+            There is no such role; its name is written as it is stored, without quotes.
+        DatabaseError
+            This role may not let others in.
+        """
+        with self._database.connection() as conn:
+            roles.grant_usage(conn, role, http=http)
+
+    def revoke(self, role: str) -> None:
+        """End whatever a role may do here; its runs stay. Errors as `grant`."""
+        with self._database.connection() as conn:
+            roles.revoke_usage(conn, role)
+
+    def grant_read(self, role: str) -> None:
+        """Let a role that uses the workbench look at one's own runs, those to come as well.
+
+        Raises
+        ------
+        UsageError
+            There is no such role.
+        DatabaseError
+            It may not use the workbench itself: `grant` comes first.
+        """
+        with self._database.connection() as conn:
+            roles.grant_read(conn, role)
+
+    def revoke_read(self, role: str) -> None:
+        """Undo `grant_read`; nothing happens when there is nothing to undo."""
+        with self._database.connection() as conn:
+            roles.revoke_read(conn, role)
 
     # The database as a database.
 

@@ -15,19 +15,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 
+from workbench import run_texts
 from workbench.errors import NotFound, RunCancelled, RunFailed, StateError, UsageError
 from workbench.graph.codec import loads
 from workbench.graph.node import Node
-from workbench.graph.values import decode
-from workbench.store import monitor
+from workbench.graph.values import decode, encode
+from workbench.store import acting, explain, monitor
 from workbench.store.database import Database
 from workbench.store.records import AttemptRow, Error, NodeRow, RunRow
 
 if TYPE_CHECKING:
     import pandas
 
+    from workbench.views.explain_view import ExplainView
+    from workbench.views.run_data import RunData
     from workbench.views.run_view import RunView
-    from workbench.views.steps import RunData
 
 __all__ = ["NodeResult", "Run"]
 
@@ -242,7 +244,7 @@ class Run:
                 said = self._say_what_is_missing()
                 look = waited + _PATIENCE
             if limit is not None and (pause := min(pause, limit - waited)) <= 0:
-                raise TimeoutError(self._timeout_text(limit))
+                raise TimeoutError(run_texts.timed_out(self._row(), limit))
             self._waiter.wait_for_news(self.id, pause)
             pause = min(pause * 1.5, _POLL[1])
         return self
@@ -253,14 +255,6 @@ class Run:
         if missing is not None:
             print(f"run {self.id} waits, {missing.replace('`', '')}")  # noqa: T201 - in the waiting cell
         return missing is not None
-
-    def _timeout_text(self, limit: float) -> str:
-        row = self._row()
-        missing = f" It waits, {row.waits_for.replace('`', '')}." if row.waits_for else ""
-        return (
-            f"run {self.id} is still {row.status} after {limit:g} s; it goes on.{missing} "
-            f"Look at it: bench.get({self.id!r})"
-        )
 
     def result(self, timeout: float | timedelta | None = None) -> Any:
         """Wait, then return the run's value: that of its last step.
@@ -283,42 +277,11 @@ class Run:
         """Wait, then return what `result` would raise; None when the run completed."""
         row = self.wait(timeout)._row()
         if row.status == "failed":
-            return RunFailed(self._failure_text(row))
-        if row.status == "cancelled":
-            reason = (row.error or {}).get("message")
-            return RunCancelled(
-                f"run {self.id} was cancelled: {reason}. bench.start(run.definition) starts its graph anew."
-            )
-        return None
+            return RunFailed(run_texts.failed(row, self.nodes))
+        return RunCancelled(run_texts.cancelled(row)) if row.status == "cancelled" else None
 
     def __await__(self) -> Generator[Any, None, Any]:
         return asyncio.to_thread(self.result).__await__()
-
-    def _failure_text(self, row: RunRow) -> str:
-        error = dict(row.error or {})
-        step = f"step {self._step_name(error.get('node'))}"
-        attempt = (
-            f", attempt {error['attempt']} of {row.max_attempts}" if "attempt" in error else ""
-        )
-        state = f" [{error['sqlstate']}]" if error.get("sqlstate") else ""
-        what = f"{error.get('type')}{state}: {str(error.get('message')).strip()}".rstrip(": ")
-        stop = "" if what.endswith((".", "?", "!")) else "."
-        hint = f" {error['hint'].strip()}" if error.get("hint") else ""
-        return (
-            f"run {self.id} failed at {step}{attempt}: {what}{stop}{hint} "
-            "Next: run.failure has the whole error, run.attempts every try."
-        )
-
-    def _step_name(self, number: int | None) -> str:
-        for node in self.nodes:
-            if node.node_id == number:
-                what = (node.handler or node.query or "").rpartition(":" if node.handler else "\0")[
-                    2
-                ]
-                what = " ".join(what.split())
-                shown = f"{what[:40]}…" if len(what) > 40 else what
-                return f"{node.result_name or shown!r} (#{number})"
-        return f"#{number}"
 
     # Acting.
 
@@ -331,18 +294,33 @@ class Run:
             True when the run is now cancelled (also when it was before), False when it had ended
             otherwise.
         """
-        if "\x00" in reason:
-            raise UsageError(
-                "the reason contains NUL (\\x00), which Postgres cannot store: nothing was cancelled"
-            )
         with self._database.connection() as conn:
-            try:
-                conn.execute("SELECT df.cancel(%s, %s)", (self.id, reason))
-            except psycopg.errors.ObjectNotInPrerequisiteState:
-                return False
-            except psycopg.errors.NoData as missing:
-                raise NotFound(str(missing.diag.message_primary)) from None
-        return True
+            return acting.cancel(conn, self.id, reason)
+
+    def signal(self, name: str, data: Any = None) -> None:
+        """Send a signal: a step that waits for one of this name goes on with `data`.
+
+        Kept until a step takes it, when none waits yet.
+
+        Parameters
+        ----------
+        name:
+            As in `wait_for_signal`; upper and lower case differ.
+        data:
+            Any JSON value; later steps see it as `$step.data`.
+
+        Raises
+        ------
+        NotFound
+            There is no such run, or it is another role's.
+        StateError
+            The run has ended, or 1,000 signals of this name are unread.
+        ValueRefused
+            `data` holds something that JSON cannot.
+        """
+        text = encode(data, "data")
+        with self._database.connection() as conn:
+            acting.signal(conn, self.id, name, text)
 
     # Looking.
 
@@ -353,31 +331,43 @@ class Run:
         from workbench.views.live import Source
         from workbench.views.run_view import RunView
 
-        data = self._data(self._database)
         source = Source(
             fetch=lambda: self._data(self._waiter.watching()),
             subscribe=lambda listener: self._waiter.watch(self.id, listener),
-            cancel=self._cancel_from_view,
+            cancel=lambda: self._apart(_cancel_or_refuse),
+            signal=lambda name, text: self._apart(
+                lambda conn, run_id: acting.signal(conn, run_id, name, text)
+            ),
         )
-        return RunView(data.run, data.nodes, data.attempts, source=source)
+        return RunView(self._data(self._database), source=source)
+
+    def explain(self) -> ExplainView:
+        """What the run consists of and how far it is: the text of `df.explain`, and a picture."""
+        from workbench.views.explain_view import ExplainView
+
+        with self._database.connection() as conn:
+            text = explain.explain(conn, self.id)
+            rows = explain.run_rows(conn, self.id)
+        return ExplainView(text, rows, run=self._data(self._database))
 
     def _data(self, database: Database) -> RunData:
-        from workbench.views.steps import RunData
+        from workbench.views.run_data import ATTEMPTS, ITERATIONS, RunData
 
         with database.connection() as conn:  # the run first: one that has ended changes no more
             return RunData(
                 monitor.run_row(conn, self.id),
                 monitor.run_nodes(conn, self.id),
-                monitor.run_attempts(conn, self.id),
+                monitor.run_attempts(conn, self.id, ATTEMPTS),
+                monitor.run_iterations(conn, self.id, ITERATIONS),
+                monitor.unread_signals(conn, self.id),
             )
 
-    def _cancel_from_view(self) -> None:
-        """Cancel over a connection of its own, for the others may be busy."""
+    def _apart(self, act: Callable[[psycopg.Connection[Any], str], None]) -> None:
+        """Act over a connection of its own, for the others may be busy."""
         database = Database(self._database.dsn)
         try:
-            run = Run(self.id, database, self._waiter)
-            if not run.cancel():
-                raise StateError(f"not cancelled: the run had already ended ({run.status})")
+            with database.connection() as conn:
+                act(conn, self.id)
         finally:
             database.close()
 
@@ -401,3 +391,9 @@ class Run:
 
     def __hash__(self) -> int:
         return hash((self.id, self._database.dsn))
+
+
+def _cancel_or_refuse(conn: psycopg.Connection[Any], run_id: str) -> None:
+    if not acting.cancel(conn, run_id, "Cancelled by user"):
+        status = monitor.run_status(conn, run_id)
+        raise StateError(f"not cancelled: the run had already ended ({status})")

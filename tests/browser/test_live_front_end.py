@@ -15,7 +15,7 @@ from workbench.store.records import NodeRow
 from workbench.views.clock import milliseconds
 from workbench.views.live_widget import LiveWidget
 from workbench.views.run_view import run_html
-from workbench.views.steps import RunData
+from workbench.views.run_data import RunData
 from workbench.views.words import duration
 
 SHOW = """async ([module, style, state]) => {

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.view_samples import at, node, run
+from tests.unit.view_samples import at, node, run, view_of
 from workbench.errors import DatabaseError, StateError
 from workbench.news import News
 from workbench.views.live import LiveView, Source, updater, widget
-from workbench.views.run_view import RunView
-from workbench.views.steps import RunData
+from workbench.views.run_data import RunData
 
 WITHIN = 10.0  # seconds for anything that is waited for
 
@@ -38,7 +37,9 @@ class Stage:
         self.refusal: Exception | None = None
         self.news = News()
         self._heard = threading.Condition()
-        source = Source(self._fetch, lambda call: self.news.subscribe("r", call), self._cancel)
+        source = Source(
+            self._fetch, lambda call: self.news.subscribe("r", call), self._cancel, self._signal
+        )
         self.view = LiveView(source, data(), lambda view, data: self)
 
     def _fetch(self) -> RunData:
@@ -50,6 +51,11 @@ class Stage:
     def _cancel(self) -> None:
         if self.refusal:
             raise self.refusal
+
+    def _signal(self, name: str, text: str) -> None:
+        if self.refusal:
+            raise self.refusal
+        self._tell("signal", name, text)
 
     def wait(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WITHIN
@@ -81,8 +87,8 @@ class Stage:
     def trouble(self, text: str, *, final: bool) -> None:
         self._tell("trouble", text, final)
 
-    def answer(self, refusal: str) -> None:
-        self._tell("answer", refusal)
+    def answer(self, done: str, refusal: str) -> None:
+        self._tell("answer", done, refusal)
 
     def close(self) -> None:
         self._tell("close")
@@ -174,13 +180,13 @@ def test_a_button_says_what_came_of_it(stage: Stage, refusal: Exception | None) 
     stage.refusal = refusal
     stage.view.act("cancel")
     said = str(refusal) if refusal else ""
-    stage.wait(lambda: ("answer", said) in stage.told)
+    stage.wait(lambda: ("answer", "", said) in stage.told)
 
 
 def test_a_button_of_another_version_is_refused(stage: Stage) -> None:
     stage.view.act("explode")
     refusal = "this view has no button 'explode': run its cell again"
-    stage.wait(lambda: ("answer", refusal) in stage.told)
+    stage.wait(lambda: ("answer", "", refusal) in stage.told)
 
 
 def test_the_oldest_of_many_hidden_views_is_freed() -> None:
@@ -220,7 +226,7 @@ def test_news_reach_the_subscribers_of_that_run_only_until_they_leave() -> None:
 def test_outside_a_kernel_there_is_the_static_picture_only() -> None:
     assert widget(Stage().view._source, data()) == {}
     source = Stage().view._source
-    view = RunView(run(), [STEP], source=source)
+    view = view_of(run(), [STEP], source=source)
     assert set(view._repr_mimebundle_()) == {"text/html", "text/plain"}
 
 

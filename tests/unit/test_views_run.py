@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.view_samples import at, attempt, node, run, sequence
-from workbench.views.run_view import RunData, RunView, run_frame
+from tests.unit.view_samples import at, attempt, node, run, sequence, view_of
+from workbench.views.run_data import RunData
+from workbench.views.run_view import RunView, run_frame
 from workbench.views.status import STATUSES, of_node, of_run
 
 DONE: dict[str, Any] = {
@@ -78,7 +79,7 @@ def text_of(view: RunView) -> str:
 
 
 def test_a_sequence_is_one_flat_list() -> None:
-    view = RunView(run(), sequence(ORDERS, CLEAN, ORDERS))
+    view = view_of(run(), sequence(ORDERS, CLEAN, ORDERS))
     html = str(view.html())
     assert html.count('<ol class="wb-steps">') == 1
     assert re.findall('<li data-key="(#[0-9])">', html) == ["#1", "#3", "#4"]
@@ -91,12 +92,12 @@ def test_branches_are_nested_under_their_join_in_order() -> None:
         replace(CLEAN, node_id=2, parent_id=0, ord=2),
         node(3, 0, 4, "SLEEP", query="5"),
     ]
-    text = text_of(RunView(run(), nodes))
+    text = text_of(view_of(run(), nodes))
     places = [
         text.index(word) for word in ("3 branches", "branch 1", "orders", "branch 2", "clean")
     ]
     assert places == sorted(places)
-    assert text.index("branch 3") < text.index("5s")
+    assert text.index("branch 3") < text.index("SLEEP5 s")
 
 
 def test_a_condition_comes_before_its_branches_and_a_while_after_its_body() -> None:
@@ -106,20 +107,20 @@ def test_a_condition_comes_before_its_branches_and_a_while_after_its_body() -> N
         node(2, 0, 2, "SQL", query="SELECT 'no'"),
         node(3, 0, 3, "SQL", query="SELECT true"),
     ]
-    text = text_of(RunView(run(), nodes))
+    text = text_of(view_of(run(), nodes))
     assert text.index("condition") < text.index("then") < text.index("else")
 
 
 def test_a_graph_of_256_levels_is_drawn() -> None:
     nodes = [node(i, i - 1 if i else None, 1, "LOOP") for i in range(256)]
     nodes.append(node(256, 255, 1, "SQL", query="SELECT 'deepest'"))
-    assert "deepest" in text_of(RunView(run(), nodes))
+    assert "deepest" in text_of(view_of(run(), nodes))
 
 
 def test_long_rows_of_settled_steps_are_folded_and_failures_are_not() -> None:
     steps = [replace(ORDERS, query=f"SELECT {i}") for i in range(200)]
     steps[120] = replace(steps[120], status="failed", error={"message": "no"})
-    view = RunView(run(), sequence(*steps))
+    view = view_of(run(), sequence(*steps))
     text = text_of(view)
     assert "114 more steps" in text
     assert "SELECT 120" in text
@@ -132,20 +133,20 @@ def test_long_rows_of_settled_steps_are_folded_and_failures_are_not() -> None:
 def test_a_failed_run_says_what_where_and_what_next() -> None:
     error = {"type": "UniqueViolation", "message": "duplicate key", "sqlstate": "23505"}
     steps = sequence(ORDERS, replace(CLEAN, status="failed", attempt=2, error=error))
-    text = text_of(RunView(run(status="failed", finished_at=at(9), error=error), steps))
+    text = text_of(view_of(run(status="failed", finished_at=at(9), error=error), steps))
     assert "duplicate key (23505)" in text
     assert "in step #2 · PYTHON clean · attempt 2 of 3" in text
     assert "bench.start(run.definition) starts its graph anew" in text
 
 
 def test_a_run_that_nobody_advances_says_so() -> None:
-    view = RunView(run(status="pending", started_at=None, live_engines=0), [ORDERS])
+    view = view_of(run(status="pending", started_at=None, live_engines=0), [ORDERS])
     assert "No engine is alive to advance it: bench.work() starts one here." in text_of(view)
     assert "bench.work() starts one here" in str(view)
 
 
 def test_a_parked_run_says_why() -> None:
-    view = RunView(run(parked={"type": "KeyError", "message": "7"}), [ORDERS])
+    view = view_of(run(parked={"type": "KeyError", "message": "7"}), [ORDERS])
     assert "Engines leave this run alone: 7" in text_of(view)
 
 
@@ -153,7 +154,7 @@ def test_a_step_between_attempts_is_retrying() -> None:
     step = replace(
         CLEAN, status="ready", attempt=1, ready_at=at(64), error={"message": "try again"}
     )
-    view = RunView(run(), [step])
+    view = view_of(run(), [step])
     text = text_of(view)
     assert of_node(step) == "retrying"
     assert of_run(view.data.run, view.data.nodes) == "retrying"
@@ -174,7 +175,7 @@ def test_attempts_tell_their_delay_and_its_source() -> None:
         attempt(0, 2, "worker_lost", delay=0.0, delay_source="worker_lost"),
         attempt(0, 3, "completed"),
     ]
-    text = text_of(RunView(run(), [replace(ORDERS, attempt=2, losses=1)], attempts))
+    text = text_of(view_of(run(), [replace(ORDERS, attempt=2, losses=1)], attempts))
     assert "again after 2.0 s (backoff) · boom" in text
     assert "worker lost" in text
 
@@ -192,7 +193,7 @@ def test_attempts_tell_their_delay_and_its_source() -> None:
 )
 def test_any_result_is_previewed(preview: str, shown: str) -> None:
     step = replace(ORDERS, result_preview=preview, row_count=None)
-    assert shown in text_of(RunView(run(), [step]))
+    assert shown in text_of(view_of(run(), [step]))
 
 
 def test_rows_are_a_table_in_the_order_of_the_columns() -> None:
@@ -201,7 +202,7 @@ def test_rows_are_a_table_in_the_order_of_the_columns() -> None:
         result_preview='{"rows": [{"a": 1, "z": "last"}]}',
         columns=[["z", "text"], ["a", "integer"]],
     )
-    html = str(RunView(run(), [step]).html())
+    html = str(view_of(run(), [step]).html())
     assert re.search(r"<td>last</td><td class=\"wb-num\">1</td>", html)
     assert "and 811 more rows" in html
 
@@ -209,7 +210,7 @@ def test_rows_are_a_table_in_the_order_of_the_columns() -> None:
 def test_the_value_of_a_completed_run_is_that_of_the_deciding_node() -> None:
     nodes = sequence(ORDERS, replace(ORDERS, result_preview='"the value"', row_count=None))
     nodes[0] = replace(nodes[0], status="completed", result_node=2)
-    html = str(RunView(run(status="completed", finished_at=at(3)), nodes).html())
+    html = str(view_of(run(status="completed", finished_at=at(3)), nodes).html())
     assert "&quot;the value&quot;" in html[html.index("wb-part") :]
 
 
@@ -222,13 +223,16 @@ def test_the_frame_has_its_columns_and_dtypes_with_and_without_steps() -> None:
         "status": text,
         "attempt": "int64",
         "losses": "int64",
+        "iteration": "int64",
         "rows": "Int64",
         "started_at": "datetime64[us, UTC]",
         "finished_at": "datetime64[us, UTC]",
+        "due_at": "datetime64[us, UTC]",
         "seconds": "float64",
+        "waits_for": text,
         "error": text,
     }
-    full = RunView(run(), sequence(ORDERS, CLEAN)).df
+    full = view_of(run(), sequence(ORDERS, CLEAN)).df
     empty = run_frame(RunData(run(), []))
     for df in (full, empty):
         assert {str(k): str(v) for k, v in df.dtypes.items()} == expected
@@ -240,14 +244,14 @@ def test_the_frame_has_its_columns_and_dtypes_with_and_without_steps() -> None:
 
 
 def test_the_bundle_has_html_and_text_with_the_moment() -> None:
-    bundle = RunView(run(), [ORDERS])._repr_mimebundle_()
+    bundle = view_of(run(), [ORDERS])._repr_mimebundle_()
     assert set(bundle) == {"text/html", "text/plain"}
     assert re.search(r"as of 2026-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d", bundle["text/plain"])
     assert "as of 2026-" in bundle["text/html"]
 
 
 def test_the_html_refers_to_nothing_outside() -> None:
-    html = str(RunView(run(), sequence(ORDERS, CLEAN)).html())
+    html = str(view_of(run(), sequence(ORDERS, CLEAN)).html())
     assert _Outline(html).addresses == []
     assert html.count("<style>") == 1
     assert "@import" not in html
@@ -256,7 +260,7 @@ def test_the_html_refers_to_nothing_outside() -> None:
 
 def test_each_status_is_icon_word_and_colour() -> None:
     for word in STATUSES:
-        html = str(RunView(run(), [replace(ORDERS, status=word, attempt=0)]).html())
+        html = str(view_of(run(), [replace(ORDERS, status=word, attempt=0)]).html())
         assert f">{STATUSES[word].icon}</span>" in html
         assert f'<span class="wb-word">{word}</span>' in html
         assert f".wb-is-{word}{{" in html
@@ -293,7 +297,7 @@ def test_no_value_of_a_run_becomes_markup(evil: str, name: str) -> None:
             attempt(1, 1, "failed", error=error, host=text, engine_id=text, delay=1.0),
             attempt(1, 2, text, delay_source=text, delay=1.0),
         ]
-        view = RunView(whole, sequence(step, handler, step), attempts)
+        view = view_of(whole, sequence(step, handler, step), attempts)
         return _Outline(view.html()).tags
 
     harmless = tags("x" * max(len(evil), 1), "y" * max(len(name), 1))

@@ -32,8 +32,15 @@ def test_a_row_says_status_duration_progress_and_error() -> None:
 
 def test_a_run_that_waits_for_an_attempt_is_retrying() -> None:
     row = listed("00000001", status="running", finished_at=None, retrying=True)
-    assert RunsView([row]).df.loc["00000001", "status"] == "retrying"
+    assert RunsView([row]).df.loc["00000001", "state"] == "retrying"
     assert RunsView([row]).df.loc["00000001", "seconds"] == 120.0
+
+
+def test_a_run_in_which_all_that_lives_waits_is_waiting_and_still_running() -> None:
+    row = listed("00000001", status="running", finished_at=None, waiting=True)
+    frame = RunsView([row]).df
+    assert frame.loc["00000001", ["status", "state"]].tolist() == ["running", "waiting"]
+    assert "⏾ 00000001  waiting" in str(RunsView([row]))
 
 
 def test_an_empty_list_says_how_to_start_a_run() -> None:
@@ -52,6 +59,7 @@ def test_the_frame_has_its_columns_and_dtypes_with_and_without_runs() -> None:
     expected = {
         "label": text,
         "status": text,
+        "state": text,
         "created_at": "datetime64[us, UTC]",
         "started_at": "datetime64[us, UTC]",
         "finished_at": "datetime64[us, UTC]",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from workbench.store.records import AttemptRow, NodeRow, RunRow, RunsRow
+from workbench.views.run_data import RunData
+from workbench.views.run_view import RunView
 
 START = datetime(2026, 11, 30, 9, 12, 5, tzinfo=UTC)
 
@@ -39,6 +42,11 @@ def run(**given: Any) -> RunRow:
         "as_of": at(60),
     }
     return RunRow(**(values | given))
+
+
+def view_of(run: RunRow, nodes: Sequence[NodeRow], *others: Any, **more: Any) -> RunView:
+    """The view of a run with these rows; others are attempts, iterations and unread signals."""
+    return RunView(RunData(run, nodes, *others), **more)
 
 
 def node(number: int, parent: int | None, order: int | None, kind: str, **given: Any) -> NodeRow:
@@ -96,6 +104,7 @@ def listed(run_id: str, **given: Any) -> RunsRow:
         "steps": 4,
         "steps_done": 4,
         "retrying": False,
+        "waiting": False,
         "as_of": at(120),
     }
     return RunsRow(run_id=run_id, **(values | given))

@@ -182,8 +182,7 @@ def _show(bench: Bench, run: Run, proof: Proof, story: Story) -> None:
 
 
 def _view(run: Run) -> RunView:
-    data = run.view().data
-    return RunView(data.run, data.nodes, run.attempts)
+    return RunView(run.view().data)
 
 
 def _table(published: pandas.DataFrame) -> str:

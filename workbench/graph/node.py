@@ -8,8 +8,9 @@ of them import this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, NoReturn
 
 from workbench.errors import GraphError
@@ -141,3 +142,10 @@ class Node:
         from workbench.graph.tree import tree
 
         return tree(self)
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        # Pictures are of a layer above; it is looked for only when a cell shows a graph.
+        bundle: dict[str, Any] = import_module("workbench.views.explain_view").node_bundle(self)
+        return bundle

@@ -17,26 +17,32 @@ from workbench.errors import NotFound, UsageError
 from workbench.store.records import (
     AttemptRow,
     EngineRow,
+    Explained,
+    IterationRow,
     NodeResult,
     NodeRow,
     RunMatch,
     RunRow,
     RunsRow,
+    UnreadRow,
 )
 
 __all__ = [
     "Definition",
     "Unfinished",
     "definition",
+    "explained",
     "list_engines",
     "list_runs",
     "node_result",
     "resolve_prefix",
     "run_attempts",
+    "run_iterations",
     "run_nodes",
     "run_row",
     "run_status",
     "unfinished",
+    "unread_signals",
 ]
 
 _STATUSES = ("pending", "running", "completed", "failed", "cancelled")
@@ -95,9 +101,30 @@ def run_nodes(conn: Connection, run_id: str) -> list[NodeRow]:
     return _rows(conn, NodeRow, "SELECT * FROM df._run_nodes(%s)", run_id)
 
 
-def run_attempts(conn: Connection, run_id: str) -> list[AttemptRow]:
-    """All ended attempts of a run in the order of their ends."""
-    return _rows(conn, AttemptRow, "SELECT * FROM df._run_attempts(%s)", run_id)
+def run_attempts(conn: Connection, run_id: str, most: int | None = None) -> list[AttemptRow]:
+    """The ended attempts of a run, all or the last so many, in the order of their ends."""
+    return _rows(conn, AttemptRow, "SELECT * FROM df._run_attempts(%s, %s)", run_id, most)
+
+
+def run_iterations(conn: Connection, run_id: str, most: int) -> list[IterationRow]:
+    """The last so many ended iterations of each loop of a run, in the order of their ends."""
+    return _rows(conn, IterationRow, "SELECT * FROM df._run_iterations(%s, %s)", run_id, most)
+
+
+def unread_signals(conn: Connection, run_id: str) -> list[UnreadRow]:
+    """Signals that no wait of a run has taken yet, by name."""
+    return _rows(conn, UnreadRow, "SELECT * FROM df._unread_signals(%s)", run_id)
+
+
+def explained(conn: Connection, text: str) -> Explained:
+    """What `df.explain` says of a text, and of what; an expression is evaluated once.
+
+    Raises
+    ------
+    psycopg.Error
+        The expression itself failed.
+    """
+    return _rows(conn, Explained, "SELECT * FROM df._explained(%s)", text)[0]
 
 
 def list_runs(

@@ -16,11 +16,14 @@ __all__ = [
     "AttemptRow",
     "EngineRow",
     "Error",
+    "Explained",
+    "IterationRow",
     "NodeResult",
     "NodeRow",
     "RunMatch",
     "RunRow",
     "RunsRow",
+    "UnreadRow",
 ]
 
 Error: TypeAlias = Mapping[str, Any]
@@ -30,7 +33,8 @@ Error: TypeAlias = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """One run. `max_backoff` in seconds; `as_of` is the database's clock at the query;
-    `missing_handlers` are those that its steps wait for and no living engine has.
+    `missing_handlers` are those that its steps wait for and no living engine has; `attempts`
+    counts the ended ones that are kept.
     """
 
     run_id: str
@@ -55,6 +59,7 @@ class RunRow:
     live_engines: int
     as_of: datetime
     missing_handlers: Sequence[str] = ()
+    attempts: int = 0
 
     @property
     def waits_for(self) -> str | None:
@@ -80,7 +85,9 @@ class NodeRow:
     counts ended attempts, `losses` those that ended with their engine. `result_preview` is at most
     about 2 kB of the value's JSON (a row set: whole rows, as many as fit); `row_count` and
     `result_bytes` are of the whole. A composite has the value of node `result_node`. `columns` is
-    `[[name, type], …]`.
+    `[[name, type], …]`. `ready_at` of a waiting node is when its wait ends or times out, None when
+    nothing but a signal ends it. Of a LOOP, `iteration` is the one under way, from 1, begun at
+    `started_at`, and `abandoned` how many have been given up in a row.
     """
 
     node_id: int
@@ -105,6 +112,9 @@ class NodeRow:
     columns: list[list[str]] | None
     engine_id: str | None
     exactly_once: bool
+    iteration: int = 0
+    abandoned: int = 0
+    options: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +138,32 @@ class AttemptRow:
 
 
 @dataclass(frozen=True, slots=True)
+class IterationRow:
+    """One ended iteration of a LOOP; `error` says why it was abandoned, if it was."""
+
+    node_id: int
+    iteration: int
+    started_at: datetime
+    finished_at: datetime
+    error: Error | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRow:
+    """Signals of one name that no wait of a run has taken yet."""
+
+    name: str
+    unread: int
+    first_sent_at: datetime
+    last_sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RunsRow:
-    """One run in a list. `steps` counts leaves, `steps_done` those completed or skipped."""
+    """One run in a list. `steps` counts leaves, `steps_done` those completed or skipped. Of a
+    running one: `retrying` when a step waits for its next attempt and none runs, `waiting` when all
+    that is alive waits for a time or a signal.
+    """
 
     run_id: str
     label: str | None
@@ -144,6 +178,7 @@ class RunsRow:
     steps: int
     steps_done: int
     retrying: bool
+    waiting: bool
     as_of: datetime
 
 
@@ -155,6 +190,17 @@ class RunMatch:
     label: str | None
     status: str
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What `df.explain` says of something: its text, and the valid graph (JSON text) or the id of
+    the run that this is about.
+    """
+
+    picture: str
+    graph: str | None
+    run: str | None
 
 
 @dataclass(frozen=True, slots=True)

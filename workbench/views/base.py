@@ -47,7 +47,7 @@ class View(ABC):
 
 def page(
     label: str,
-    as_of: datetime,
+    as_of: datetime | None,
     *children: Child,
     style: bool = True,
     **attributes: str | int | float | None,
@@ -56,16 +56,18 @@ def page(
 
     Parameters:
         label: the view's name for people who do not see it.
-        as_of: the moment that the data shows.
+        as_of: the moment that the data shows; None for what does not change.
         style: False where the style sheet is there already: in a live view.
         attributes: more of the outermost element.
     """
-    taken = tag("time", words.as_of(as_of), datetime=as_of.isoformat(timespec="seconds"))
+    taken = None
+    if as_of is not None:
+        taken = tag("time", words.as_of(as_of), datetime=as_of.isoformat(timespec="seconds"))
     return tag(
         "section",
         tag("style", stylesheet()) if style else None,
         *children,
-        tag("footer", taken, class_="wb-foot"),
+        tag("footer", taken, class_="wb-foot") if taken else None,
         class_="wb-view",
         aria_label=label,
         **attributes,

@@ -28,6 +28,12 @@ export function moment(at) {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())} ${zone}`;
 }
 
+/** Say a moment by the time of day when it is today, as `words.clock` does in Python. */
+function clock(at, now) {
+  const [day, time] = moment(at).split(" ");
+  return at.toDateString() === now.toDateString() ? time : `${day} ${time}`;
+}
+
 /** Make `old` equal to `fresh`, keeping every element that has an equal. */
 export function morph(old, fresh) {
   for (const { name } of [...old.attributes])
@@ -116,30 +122,45 @@ function make(name, properties, ...children) {
 function buttons(model) {
   const bar = make("span", { className: "wb-actions" });
   bar.setAttribute("data-own", "");
-  let state = "offer"; // then "ask", "wait"
+  let state = "offer"; // then "cancel" or "signal", a question; then "wait"
   const button = (text, className, onclick) => make("button", { type: "button", className, onclick }, text);
-  const show = (next, focus) => {
-    state = next;
-    const cancel = () => show("ask", true);
-    const act = () => { model.send({ type: "act", name: "cancel" }); show("wait", false); };
-    if (state === "ask") {
-      const keep = button("Keep running", "wb-button", () => show("offer", true));
-      bar.replaceChildren(make("span", { className: "wb-ask" }, "Cancel this run?"), button("Cancel run", "wb-button wb-danger", act), keep);
-      if (focus) keep.focus();
-    } else if (state === "wait") {
-      bar.replaceChildren(make("span", { className: "wb-ask" }, "Cancelling…"));
-    } else if (model.get("actions").includes("cancel")) {
-      bar.replaceChildren(button("Cancel", "wb-button", cancel));
-      if (focus) bar.firstChild.focus();
-    } else bar.replaceChildren();
+  const ask = (text) => make("span", { className: "wb-ask" }, text);
+  const send = (message, saying) => { model.send({ type: "act", ...message }); show("wait", saying); };
+  const back = (text) => button(text, "wb-button", () => show("offer", true));
+  const questions = {
+    cancel: () => [ask("Cancel this run?"), button("Cancel run", "wb-button wb-danger", () => send({ name: "cancel" }, "Cancelling…")), back("Keep running")],
+    signal: () => [signalForm(model.get("waits"), button, back("Not now"), (signal, data) => send({ name: "signal", signal, data }, "Sending…"))],
   };
-  bar.onkeydown = (event) => { if (event.key === "Escape" && state === "ask") show("offer", true); };
+  const offers = { signal: "Signal", cancel: "Cancel" };
+  const show = (next, detail) => {
+    state = next;
+    if (state === "wait") bar.replaceChildren(ask(detail));
+    else if (state === "offer") bar.replaceChildren(...model.get("actions").map((name) => button(offers[name], "wb-button", () => show(name, true))));
+    else bar.replaceChildren(...questions[state]());
+    if (state !== "wait" && detail) (bar.querySelector("input") ?? bar.lastElementChild)?.focus();
+  };
+  bar.onkeydown = (event) => {
+    if (event.key === "Escape" && state in questions) show("offer", true);
+    if (state === "signal") event.stopPropagation(); // what is typed here is no shortcut
+  };
   show("offer", false);
   return {
     bar,
     changed: () => { if (state === "offer") show("offer", bar.contains(document.activeElement)); }, // a question stays until answered
     answered: () => show("offer", false),
   };
+}
+
+/** The question which signal to send with what data; text that is no JSON is sent as text. */
+function signalForm(names, button, back, send) {
+  const data = make("input", { className: "wb-input", placeholder: 'data: JSON or text', spellcheck: false });
+  data.setAttribute("aria-label", "data of the signal");
+  const choice = names.length > 1 ? make("select", { className: "wb-input" }, ...names.map((name) => make("option", {}, name))) : null;
+  choice?.setAttribute("aria-label", "signal");
+  const form = make("form", { className: "wb-form", onsubmit: (event) => { event.preventDefault(); send(choice?.value ?? names[0], data.value); } });
+  form.append(make("span", { className: "wb-ask" }, choice ? "Signal" : `Signal ${names[0]}`), ...(choice ? [choice] : []), data,
+    Object.assign(button("Send", "wb-button wb-primary", null), { type: "submit" }), back);
+  return form;
 }
 
 /** The line at the foot: whether the picture is live, else as of when and why. */
@@ -151,11 +172,12 @@ function status() {
   let shown = "";
   return {
     line,
-    say(live, text, refusal) {
-      const now = JSON.stringify([live, text, refusal]);
+    say(live, text, { done, refusal }) {
+      const now = JSON.stringify([live, text, done, refusal]);
       if (now === shown) return;
       shown = now;
       const parts = [make("span", { className: live ? "wb-pulse" : "" }), make("span", {}, text)];
+      if (done) parts.push(make("span", { className: "wb-done" }, ` · ${done}`));
       if (refusal) parts.push(make("span", { className: "wb-refusal" }, refusal));
       line.replaceChildren(...parts);
     },
@@ -170,7 +192,7 @@ export default {
     const picture = make("section", {});
     let heard = 0; // when the kernel last spoke, and as of when
     let asOf = 0;
-    let refusal = "";
+    let outcome = {};
 
     const hear = () => {
       if (model.get("as_of") === asOf) return;
@@ -184,14 +206,16 @@ export default {
       const state = model.get("state");
       const why = state === "live" && !fresh() ? "no news from the kernel" : model.get("reason");
       const taken = `as of ${moment(new Date(asOf))}`;
-      foot.say(live(), live() ? "live" : why ? `${taken} · not current: ${why}` : taken, refusal);
+      foot.say(live(), live() ? "live" : why ? `${taken} · not current: ${why}` : taken, outcome);
     };
     const draw = () => {
       hear();
       const template = make("template", { innerHTML: model.get("html") });
       const next = template.content.firstElementChild;
-      for (const time of next.querySelectorAll("time[datetime]"))
-        time.textContent = moment(new Date(time.dateTime));
+      for (const time of next.querySelectorAll("time[datetime]")) {
+        const at = new Date(time.dateTime);
+        time.textContent = "short" in time.dataset ? clock(at, new Date(now())) : moment(at);
+      }
       tick(next, now());
       morph(picture, next);
       picture.querySelector(".wb-head-line")?.append(actions.bar);
@@ -206,7 +230,8 @@ export default {
       "change:state": tell,
       "change:reason": tell,
       "change:actions": actions.changed,
-      "change:outcome": () => { refusal = model.get("outcome").refusal; actions.answered(); tell(); },
+      "change:waits": actions.changed,
+      "change:outcome": () => { outcome = model.get("outcome"); actions.answered(); tell(); },
     };
     for (const [event, handler] of Object.entries(on)) model.on(event, handler);
     picture.addEventListener("keydown", walk);

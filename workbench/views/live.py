@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from workbench.errors import DatabaseError, StateError, WorkbenchError
-from workbench.views.steps import RunData
+from workbench.views.run_data import RunData
 from workbench.views.updater import Updater
 
 __all__ = ["Face", "LiveView", "Source", "updater", "widget"]
@@ -42,11 +42,13 @@ class Source:
         subscribe: has a callback called, on any thread, when the run changed in this process;
             returns what ends that.
         cancel: cancels the run, or raises what refuses it; may block.
+        signal: sends the run a signal by its name and the text of its data; likewise.
     """
 
     fetch: Callable[[], RunData]
     subscribe: Callable[[Callable[[], None]], Callable[[], None]]
     cancel: Callable[[], None]
+    signal: Callable[[str, str], None]
 
 
 class Face(Protocol):
@@ -64,8 +66,8 @@ class Face(Protocol):
     def trouble(self, text: str, *, final: bool) -> None:
         """What is shown is not current, for this reason; when `final`, for good."""
 
-    def answer(self, refusal: str) -> None:
-        """The last action was done, or refused for this reason."""
+    def answer(self, done: str, refusal: str) -> None:
+        """What the last action has done, or the reason for which it was refused."""
 
     def close(self) -> None:
         """Nobody will show it any more."""
@@ -87,7 +89,7 @@ class LiveView:
         self._source = source
         self._data = data
         self._front_ends: set[str] = set()
-        self._answers: deque[str] = deque()
+        self._answers: deque[tuple[str, str]] = deque()
         self._unsubscribe: Callable[[], None] | None = None
         self._trouble = self._final = False
         self._told = time.monotonic()  # when the front end last heard something
@@ -113,22 +115,30 @@ class LiveView:
             self.wanted = False
             updater.add(self)
 
-    def act(self, name: str) -> None:
+    def act(self, name: str, *arguments: str) -> None:
         """Somebody pressed a button. What it does may block, so it has a thread of its own."""
         threading.Thread(
-            target=self._act, args=(name,), name=f"workbench-{name}", daemon=True
+            target=self._act, args=(name, *arguments), name=f"workbench-{name}", daemon=True
         ).start()
 
-    def _act(self, name: str) -> None:
+    def _act(self, name: str, *arguments: str) -> None:
         try:
-            if name != "cancel":
-                raise StateError(f"this view has no button {name!r}: run its cell again")
-            self._source.cancel()
-            refusal = ""
+            answer = self._done(name, *arguments), ""
         except Exception as refused:
-            refusal = _said(refused)
-        self._answers.append(refusal)
+            answer = "", _said(refused)
+        self._answers.append(answer)
         updater.add(self)
+
+    def _done(self, name: str, *arguments: str) -> str:
+        """Do what a button says; return what to say of it when the picture does not."""
+        match name, *arguments:
+            case ["cancel"]:
+                self._source.cancel()
+                return ""
+            case ["signal", signal, text]:
+                self._source.signal(signal, text.strip() or "null")
+                return f"signal {signal} sent"
+        raise StateError(f"this view has no button {name!r}: run its cell again")
 
     # On the updater's thread.
 
@@ -139,7 +149,7 @@ class LiveView:
             if self.wanted and not self._over:
                 self._update()
             while self._answers:
-                self.face.answer(self._answers.popleft())
+                self.face.answer(*self._answers.popleft())
         except Exception as wrong:
             self._fail(wrong)
         if self._over or not self.wanted:

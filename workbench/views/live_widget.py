@@ -17,8 +17,8 @@ import traitlets
 from workbench.views.base import stylesheet
 from workbench.views.clock import milliseconds
 from workbench.views.live import LiveView
-from workbench.views.run_view import run_html
-from workbench.views.steps import RunData
+from workbench.views.run_data import RunData
+from workbench.views.run_view import run_html, signal_names
 
 __all__ = ["LiveWidget"]
 
@@ -36,7 +36,8 @@ class LiveWidget(anywidget.AnyWidget):
 
     Traits, all written here: `html`; `as_of`, milliseconds since 1970 by the database's clock;
     `state`, `live`, `stale` (wrong for now) or `over`; `reason` for being stale or over too early;
-    `actions`, the buttons; `outcome`, what came of the last one.
+    `actions`, the buttons; `waits`, the signals that steps wait for; `outcome`, what came of the
+    last action.
     """
 
     _esm = _file("live.js")
@@ -47,6 +48,7 @@ class LiveWidget(anywidget.AnyWidget):
     state = traitlets.Unicode("live").tag(sync=True)
     reason = traitlets.Unicode().tag(sync=True)
     actions = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    waits = traitlets.List(traitlets.Unicode()).tag(sync=True)
     outcome = traitlets.Dict().tag(sync=True)
 
     def __init__(self, view: LiveView, data: RunData) -> None:
@@ -73,17 +75,19 @@ class LiveWidget(anywidget.AnyWidget):
             self.reason = text
             self.state = "over" if final else "stale"
 
-    def answer(self, refusal: str) -> None:
+    def answer(self, done: str, refusal: str) -> None:
         number = self.outcome.get("number", 0) + 1  # the same answer twice is two answers
-        self.outcome = {"number": number, "refusal": refusal}
+        self.outcome = {"number": number, "done": done, "refusal": refusal}
 
     def _traits_of(self, data: RunData) -> dict[str, Any]:
+        waits = [] if data.ended else signal_names(data)
         return {
             "html": str(run_html(data, style=False)),
             "as_of": milliseconds(data.run.as_of),
             "state": "over" if data.ended else "live",
             "reason": "",
-            "actions": [] if data.ended else ["cancel"],
+            "actions": [] if data.ended else ["signal", "cancel"] if waits else ["cancel"],
+            "waits": waits,
         }
 
     def _closed(self, change: Any) -> None:
@@ -97,6 +101,8 @@ class LiveWidget(anywidget.AnyWidget):
                 self._live.shown(front_end)
             case {"type": "hidden", "front_end": str(front_end)}:
                 self._live.hidden(front_end)
+            case {"type": "act", "name": str(name), "signal": str(signal), "data": str(text)}:
+                self._live.act(name, signal, text)
             case {"type": "act", "name": str(name)}:
                 self._live.act(name)
             case _:

@@ -6,52 +6,44 @@ together as a cell's output.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from workbench.store.records import AttemptRow, NodeRow, RunRow
+from workbench.store.records import NodeRow, RunRow
 from workbench.views import live, preview
 from workbench.views.base import View, page
-from workbench.views.clock import lasting, milliseconds, when
+from workbench.views.clock import lasting, milliseconds, told, when
 from workbench.views.live import Source
 from workbench.views.markup import EMPTY, Safe, join, tag
+from workbench.views.picture import run_picture
+from workbench.views.reasons import reason
+from workbench.views.run_data import Place, RunData, visible, waited_for
 from workbench.views.status import STATUSES, badge, of_node, of_run
 from workbench.views.step_detail import error_line, error_text
-from workbench.views.steps import (
-    RunData,
-    attempt_words,
-    lasted,
-    step_list,
-    step_title,
-    visible,
-)
+from workbench.views.steps import attempt_words, lasted, step_list, step_title
+from workbench.views.titles import config
 from workbench.views.words import as_of, count, duration, one_line, shorten
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RunData", "RunView", "run_frame", "run_html", "run_text"]
+__all__ = ["RunView", "run_frame", "run_header", "run_html", "run_text", "signal_names"]
 
 _LINES = 100  # steps in the text form
 
 
 class RunView(View):
-    """One run as of `run.as_of`.
+    """One run as of `data.run.as_of`.
 
     Parameters:
-        run, nodes, attempts: what `store.monitor` reads; without attempts only their count shows.
+        data: what `store.monitor` reads; without attempts only their count shows.
         source: where newer data comes from; with it the view is live until the run has ended.
     """
 
-    def __init__(
-        self,
-        run: RunRow,
-        nodes: Sequence[NodeRow],
-        attempts: Sequence[AttemptRow] = (),
-        *,
-        source: Source | None = None,
-    ) -> None:
-        self.data = RunData(run, nodes, attempts)
+    def __init__(self, data: RunData, *, source: Source | None = None) -> None:
+        self.data = data
         self._source = source
 
     @property
@@ -80,13 +72,13 @@ class RunView(View):
 def run_frame(data: RunData) -> pandas.DataFrame:
     """Return the steps as a DataFrame, a row each in pre-order, THENs left out.
 
-    Index `node_id`. Columns: `type`, `title`, `name`, `status`, `error` (text); `attempt`,
-    `losses` (int64); `rows` (Int64); `started_at`, `finished_at` (datetime64[us, UTC]); `seconds`
-    (float64, of the last attempt).
+    Index `node_id`. Columns: `type`, `title`, `name`, `status`, `waits_for`, `error` (text);
+    `attempt`, `losses`, `iteration` (int64); `rows` (Int64); `started_at`, `finished_at`, `due_at`
+    (datetime64[us, UTC]; the last when a wait ends); `seconds` (float64, of the last attempt).
     """
     import pandas
 
-    nodes = [node for _, node in visible(data)]
+    nodes = [node for node in data.nodes if node.node_type != "THEN"]
     text = pandas.Series(["text"]).dtype
     times = "datetime64[us, UTC]"
     columns = {
@@ -96,10 +88,13 @@ def run_frame(data: RunData) -> pandas.DataFrame:
         "status": ([of_node(n) for n in nodes], text),
         "attempt": ([n.attempt for n in nodes], "int64"),
         "losses": ([n.losses for n in nodes], "int64"),
+        "iteration": ([n.iteration for n in nodes], "int64"),
         "rows": ([n.row_count for n in nodes], "Int64"),
         "started_at": ([n.started_at for n in nodes], times),
         "finished_at": ([n.finished_at for n in nodes], times),
+        "due_at": ([_due_at(n) for n in nodes], times),
         "seconds": ([lasted(data.run, n, of_node(n)) for n in nodes], "float64"),
+        "waits_for": ([_reason(data, n) or None for n in nodes], text),
         "error": ([error_text(n.error) if n.error else None for n in nodes], text),
     }
     index = pandas.Index([n.node_id for n in nodes], name="node_id", dtype="int64")
@@ -109,15 +104,24 @@ def run_frame(data: RunData) -> pandas.DataFrame:
     )
 
 
+def _due_at(node: NodeRow) -> datetime | None:
+    return node.ready_at if of_node(node) in ("waiting", "retrying") else None
+
+
+def _reason(data: RunData, node: NodeRow) -> str:
+    found = reason(data, node)
+    return told(found.pieces, data.run.as_of) if found else ""
+
+
 def run_text(data: RunData) -> str:
     """Return a run as text: a header, then a line a step."""
     run = data.run
     status = of_run(run, data.nodes)
     label = f" ({run.label})" if run.label else ""
     lines = [f"Run {run.run_id}{label}", f"{STATUSES[status].icon} {status}, {_age(run)}"]
-    lines += [note.replace("`", "") for note in (_what(run), _next(data)) if note]
+    lines += [note.replace("`", "") for note in (_what(run), _next(data), _unread(data)) if note]
     lines.append("")
-    rows = [_text_row(data, level, node) for level, node in _in_text(data)]
+    rows = [_text_row(data, place) for place in _in_text(data)]
     width = min(max((len(row[1]) for row in rows), default=0), 72)
     lines += [f"{mark} {title:<{width}}  {rest}".rstrip() for mark, title, rest in rows]
     if left := len(visible(data)) - len(rows):
@@ -125,7 +129,7 @@ def run_text(data: RunData) -> str:
     return "\n".join([*lines, "", as_of(run.as_of)])
 
 
-def _in_text(data: RunData) -> list[tuple[int, NodeRow]]:
+def _in_text(data: RunData) -> list[Place]:
     """Return the steps of the text form: all of a small run, else those that are not settled."""
     steps = visible(data)
     if len(steps) <= _LINES:
@@ -133,12 +137,13 @@ def _in_text(data: RunData) -> list[tuple[int, NodeRow]]:
     telling = [
         step
         for number, step in enumerate(steps)
-        if number < _LINES // 10 or of_node(step[1]) not in ("completed", "pending", "skipped")
+        if number < _LINES // 10 or of_node(step.node) not in ("completed", "pending", "skipped")
     ]
     return telling[:_LINES]
 
 
-def _text_row(data: RunData, level: int, node: NodeRow) -> tuple[str, str, str]:
+def _text_row(data: RunData, place: Place) -> tuple[str, str, str]:
+    node = place.node
     status = of_node(node)
     seconds = lasted(data.run, node, status)
     name = f" → {node.result_name}" if node.result_name else ""
@@ -148,8 +153,10 @@ def _text_row(data: RunData, level: int, node: NodeRow) -> tuple[str, str, str]:
         preview.summary(node),
         "" if seconds is None else duration(seconds),
         error_line(node) or "",
+        _reason(data, node),
     ]
-    title = f"{'    ' * level}{shorten(str(step_title(data, node)), 60)}{name}"
+    part = f"{place.heading}: " if place.heading not in ("", "body") else ""
+    title = f"{'    ' * place.level}{part}{shorten(str(step_title(data, node)), 60)}{name}"
     return STATUSES[status].icon, title, "  ".join(part for part in rest if part)
 
 
@@ -160,18 +167,21 @@ def run_html(data: RunData, *, style: bool = True) -> Safe:
     return page(
         f"Run {run.run_id}, {status}",
         run.as_of,
-        _header(data, status),
+        run_header(data),
         _note(data, status),
         step_list(data),
         _result(data),
+        run_picture(data),
         style=style,
         data_start=milliseconds(run.started_at or run.created_at),
         data_end=milliseconds(run.finished_at) if run.finished_at else None,
     )
 
 
-def _header(data: RunData, status: str) -> Safe:
+def run_header(data: RunData) -> Safe:
+    """Return what stands above every picture of a run: status, label, id, duration, facts."""
     run = data.run
+    status = of_run(run, data.nodes)
     line = tag(
         "div",
         tag("span", badge(status, class_="wb-pill"), class_="wb-now", role="status"),
@@ -201,11 +211,30 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     ]
     if run.input_preview != "null":
         facts.append(("input", shorten(one_line(run.input_preview), 60)))
+    if (shown := sum(map(len, data.attempts_of.values()))) < run.attempts:
+        facts.append(("attempts", f"{shown:,} of {run.attempts:,} shown"))
+    if data.signals:
+        facts.append(("unread signals", _signals(data)))
     if run.restart_of_run_id:
         facts.append(("retry of", run.restart_of_run_id))
     if run.database:
         facts.append(("database", run.database))
     return facts
+
+
+def signal_names(data: RunData) -> list[str]:
+    """Return the names of the signals that steps wait for, each once."""
+    names = (config(node).get("signal_name") for node in waited_for(data))
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def _signals(data: RunData) -> str:
+    """Name the signals that nothing has taken yet: `approval (2), go (1)`."""
+    return ", ".join(f"{one_line(each.name)} ({each.unread:,})" for each in data.signals)
+
+
+def _unread(data: RunData) -> str | None:
+    return f"unread signals: {_signals(data)}" if data.signals else None
 
 
 def _policy(run: RunRow) -> str:
@@ -261,7 +290,15 @@ def _next(data: RunData) -> str | None:
         return "`run.failure` has the attempt; `bench.start(run.definition)` starts its graph anew."
     if run.status in ("pending", "running") and not run.live_engines:
         return "No engine is alive to advance it: `bench.work()` starts one here."
-    return f"It waits: {run.waits_for}." if run.waits_for else None
+    if run.waits_for:
+        return f"It waits: {run.waits_for}."
+    names = signal_names(data) if of_run(run, data.nodes) == "waiting" else []
+    return f"It waits for a signal: {_calls(names)}." if names else None
+
+
+def _calls(names: list[str]) -> str:
+    shown = [f"`run.signal({json.dumps(name, ensure_ascii=False)})`" for name in names[:3]]
+    return " or ".join(shown) + (" …" if len(names) > 3 else "")
 
 
 def _with_code(text: str) -> list[Safe | str]:

@@ -58,7 +58,8 @@ class RunsView(View):
 def runs_frame(rows: Sequence[RunsRow]) -> pandas.DataFrame:
     """Return runs as a DataFrame, newest first.
 
-    Index `run_id`. Columns: `label`, `status`, `error`, `restart_of`, `submitted_by` (text);
+    Index `run_id`. Columns: `label`, `status` (as `run.status`), `state` (of a running run what
+    goes on: running, retrying or waiting), `error`, `restart_of`, `submitted_by` (text);
     `created_at`, `started_at`, `finished_at` (datetime64[us, UTC]); `seconds` (float64, from start
     to end or to now); `steps`, `steps_done` (int64).
     """
@@ -68,7 +69,8 @@ def runs_frame(rows: Sequence[RunsRow]) -> pandas.DataFrame:
     times = "datetime64[us, UTC]"
     columns = {
         "label": ([r.label for r in rows], text),
-        "status": ([status_of(r) for r in rows], text),
+        "status": ([r.status for r in rows], text),
+        "state": ([state_of(r) for r in rows], text),
         "created_at": ([r.created_at for r in rows], times),
         "started_at": ([r.started_at for r in rows], times),
         "finished_at": ([r.finished_at for r in rows], times),
@@ -86,16 +88,18 @@ def runs_frame(rows: Sequence[RunsRow]) -> pandas.DataFrame:
     )
 
 
-def status_of(row: RunsRow) -> str:
-    """Tell which status a run shows in a list."""
-    return "retrying" if row.retrying else row.status
+def state_of(row: RunsRow) -> str:
+    """Tell which status a run shows in a list, as `status.of_run` does for one whose steps are
+    known.
+    """
+    return "retrying" if row.retrying else "waiting" if row.waiting else row.status
 
 
 def runs_text(rows: Sequence[RunsRow], taken: datetime, title: str = "Runs") -> str:
     """Return runs as text, one a line."""
     lines = [f"{title}: {len(rows)}", ""]
     for row in rows[:_SHOWN]:
-        status = status_of(row)
+        status = state_of(row)
         seconds = _seconds(row)
         parts = [
             f"{STATUSES[status].icon} {row.run_id}  {status:<9}  {moment(row.created_at)}",
@@ -137,7 +141,7 @@ def runs_html(rows: Sequence[RunsRow], taken: datetime, title: str = "Runs") -> 
 
 
 def _counts(rows: Sequence[RunsRow]) -> list[tuple[str, int]]:
-    words = [status_of(row) for row in rows]
+    words = [state_of(row) for row in rows]
     return [(word, words.count(word)) for word in STATUSES if word in words]
 
 
@@ -146,7 +150,7 @@ def _tally(word: str, number: int) -> Safe:
 
 
 def _table(rows: Sequence[RunsRow]) -> Safe:
-    names = (("status", None), ("run", None), ("label", None), ("started", None),
+    names = (("state", None), ("run", None), ("label", None), ("started", None),
              ("took", "wb-num"), ("steps", None), ("", None))  # fmt: skip
     head = tag("tr", [tag("th", name, class_=side, scope="col") for name, side in names])
     body = [_row(row) for row in rows]
@@ -160,7 +164,7 @@ def _row(row: RunsRow) -> Safe:
     look = f"wb-errline wb-is-{'failed' if row.parked else row.status}"
     return tag(
         "tr",
-        tag("td", badge(status_of(row))),
+        tag("td", badge(state_of(row))),
         tag("td", tag("code", row.run_id, class_="wb-id")),
         tag("td", row.label or "", title=row.label),
         tag("td", moment(row.started_at or row.created_at)),
@@ -175,7 +179,7 @@ def _progress(row: RunsRow) -> Safe:
     bar = tag("i", style=f"left:0;width:{share:.0f}%") if share else None
     return tag(
         "span",
-        tag("span", bar, class_=f"wb-bar wb-is-{status_of(row)}", aria_hidden="true"),
+        tag("span", bar, class_=f"wb-bar wb-is-{state_of(row)}", aria_hidden="true"),
         f"{row.steps_done:,}/{row.steps:,}",
         class_="wb-progress",
     )

@@ -101,13 +101,20 @@ def of_node(node: NodeRow) -> str:
 
 
 def of_run(run: RunRow, nodes: Iterable[NodeRow]) -> str:
-    """Tell which status a run shows: of a running one, what most describes its live leaves."""
+    """Tell which status a run shows: of a running one, what most describes what is alive in it.
+
+    It is `waiting` only when nothing is about to be executed.
+    """
     if run.status != "running":
         return run.status
     nodes = list(nodes)
     above = {node.parent_id for node in nodes}  # they run as long as anything below does
-    live = {of_node(node) for node in nodes if node.node_id not in above}
-    return next((word for word in ("running", "retrying", "waiting") if word in live), "running")
+    live = {
+        of_node(node) for node in nodes if node.node_id not in above or node.status == "waiting"
+    }
+    seen = (word for word in ("running", "retrying", "ready", "waiting") if word in live)
+    word = next(seen, "running")
+    return "running" if word == "ready" else word
 
 
 def badge(status: str, word: str | None = None, class_: str = "wb-status") -> Safe:

@@ -1,19 +1,21 @@
-"""What a step's row opens to: the whole statement or input, its error, its attempts, its result."""
+"""What a step's row opens to: the whole statement or input, its error, its attempts, its result; of
+a loop its last iterations.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.store.records import AttemptRow, Error, NodeRow
+from workbench.store.records import AttemptRow, Error, IterationRow, NodeRow
 from workbench.views import preview
 from workbench.views.clock import when
 from workbench.views.markup import EMPTY, Safe, join, tag
 from workbench.views.status import badge
-from workbench.views.titles import config
-from workbench.views.words import duration, one_line, shorten
+from workbench.views.titles import config, url_of
+from workbench.views.words import count, duration, one_line, shorten
 
-__all__ = ["detail", "error_block", "error_line", "error_text"]
+__all__ = ["detail", "error_block", "error_line", "error_text", "is_own_error"]
 
 _LOOKS = {"worker_lost": ("retrying", "worker lost")}
 _SOURCES = {
@@ -23,18 +25,30 @@ _SOURCES = {
     "worker_lost": "its worker was lost",
 }
 _ATTEMPTS = 50  # shown, the last ones
+_COMPOSITES = frozenset({"THEN", "JOIN", "RACE", "IF", "LOOP", "FLOW", "MAP"})
+_TOLD_BY_TITLE = frozenset({"SLEEP", "WAIT_SCHEDULE", "SIGNAL", "IF", "LOOP"})
 
 
-def detail(node: NodeRow, attempts: Sequence[AttemptRow]) -> Safe:
+def detail(
+    node: NodeRow, attempts: Sequence[AttemptRow], iterations: Sequence[IterationRow] = ()
+) -> Safe:
     """Return what a step opens to; empty when the row says it all."""
     parts = [
         _part(_source_caption(node), _source(node)),
-        _part("error", error_block(node.error)) if node.error else None,
+        _part("error", error_block(node.error)) if node.error and is_own_error(node) else None,
         _part("attempts", _attempts(attempts)) if _tells(attempts) else None,
+        _part("earlier iterations", _iterations(node, iterations)) if iterations else None,
         _part("result", preview.value(node)) if node.result_preview is not None else None,
     ]
     shown = join(parts)
     return tag("div", shown, class_="wb-detail") if shown else EMPTY
+
+
+def is_own_error(node: NodeRow) -> bool:
+    """Whether a node's error came about in it; composites repeat that of a node below."""
+    if not node.error or node.result_node is not None:
+        return False
+    return node.node_type not in _COMPOSITES or node.error.get("node") == node.node_id
 
 
 def error_text(error: Error) -> str:
@@ -44,8 +58,8 @@ def error_text(error: Error) -> str:
 
 
 def error_line(node: NodeRow) -> str | None:
-    """Return a node's error in one line; composites repeat that of a node below and say nothing."""
-    if not node.error or node.result_node is not None:
+    """Return in one line the error that came about in a node."""
+    if not node.error or not is_own_error(node):
         return None
     return shorten(one_line(error_text(node.error)), 200)
 
@@ -85,16 +99,27 @@ def _source_caption(node: NodeRow) -> str:
 
 
 def _source(node: NodeRow) -> Safe | None:
-    if not node.query:
-        return None
     if node.node_type == "SQL":
-        return tag("pre", shorten(node.query.strip(), 8000), class_="wb-block")
+        return tag("pre", shorten((node.query or "").strip(), 8000), class_="wb-block")
+    if node.node_type in ("HTTP", "HTTP_MULTIPART"):
+        return preview.json_block(_request(node))
     shown: Any = config(node)
     if node.node_type == "PYTHON":
-        shown = shown.get("input")
-    elif not shown:
+        return preview.json_block(shown.get("input")) if shown else None
+    if node.node_type in _TOLD_BY_TITLE or not (shown or node.options):
         return None
-    return preview.json_block(shown)
+    return preview.json_block({**shown, **(node.options or {})})
+
+
+def _request(node: NodeRow) -> dict[str, Any]:
+    """Return a request as the graph has it: of headers only the names, of files only the sizes."""
+    shown = {**config(node), **(node.options or {})}
+    shown["url"] = url_of(shown)
+    if headers := shown.get("headers"):
+        shown["headers"] = ", ".join(headers)
+    if isinstance(parts := shown.get("parts"), list):
+        shown["parts"] = [each.get("name") for each in parts if isinstance(each, dict)]
+    return {key: value for key, value in shown.items() if value is not None}
 
 
 def _tells(attempts: Sequence[AttemptRow]) -> bool:
@@ -125,6 +150,30 @@ def _attempt(attempt: AttemptRow) -> Safe:
         tag("td", when(attempt.started_at) if attempt.started_at else ""),
         tag("td", took),
         tag("td", _then(attempt), class_="wb-grow", title=_then(attempt)),
+    )
+
+
+def _iterations(node: NodeRow, ended: Sequence[IterationRow]) -> Safe:
+    """Return the last iterations as a table, the newest first, and how many there were before."""
+    names = ("iteration", "outcome", "started", "took", "")
+    head = tag("tr", [tag("th", name) for name in names])
+    body = [_iteration(each) for each in reversed(ended)]
+    table = tag("table", tag("thead", head), tag("tbody", body), class_="wb-wide")
+    more = ended[0].iteration - 1
+    before = tag("p", f"and {count(more, 'iteration')} before", class_="wb-null") if more else None
+    return join(tag("div", table, class_="wb-scroll wb-full", tabindex="0"), before)
+
+
+def _iteration(ended: IterationRow) -> Safe:
+    look, word = ("failed", "abandoned") if ended.error else ("completed", "completed")
+    why = shorten(one_line(error_text(ended.error)), 200) if ended.error else ""
+    return tag(
+        "tr",
+        tag("td", f"{ended.iteration:,}"),
+        tag("td", badge(look, word)),
+        tag("td", when(ended.started_at)),
+        tag("td", duration((ended.finished_at - ended.started_at).total_seconds())),
+        tag("td", why, class_="wb-grow", title=why or None),
     )
 
 

@@ -7,58 +7,29 @@ than Python recurses.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
-from workbench.store.records import AttemptRow, NodeRow, RunRow
+from workbench.store.records import NodeRow, RunRow
 from workbench.views import preview
-from workbench.views.clock import countdown, lasting
+from workbench.views.clock import countdown, lasting, said
 from workbench.views.markup import Safe, join, tag
+from workbench.views.reasons import reason
+from workbench.views.run_data import RunData, visible
 from workbench.views.status import badge, of_node
 from workbench.views.step_detail import detail, error_line
-from workbench.views.titles import Title, headings, title
+from workbench.views.titles import Part, Title, parts, title
 from workbench.views.words import count, duration
 
-__all__ = ["RunData", "step_list", "step_title", "visible"]
+__all__ = ["attempt_words", "lasted", "step_list", "step_title"]
 
 _FOLD_FROM = 60  # steps in a run before settled ones are folded
 _FOLD_KEEPS = 3  # of a folded row of equals, so many at either end stay
+_FOLD_LEAST = 5  # what is left out are at least so many
+_SETTLED = ("completed", "pending", "skipped", "cancelled")
 _BARS = 20  # attempts drawn in a step's bar
-
-
-@dataclass(frozen=True)
-class RunData:
-    """Everything that a run's view shows."""
-
-    run: RunRow
-    nodes: Sequence[NodeRow]
-    attempts: Sequence[AttemptRow] = ()
-    children: dict[int, list[NodeRow]] = field(init=False, repr=False)
-    attempts_of: dict[int, list[AttemptRow]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        children, attempts_of = defaultdict(list), defaultdict(list)
-        for node in self.nodes:
-            if node.parent_id is not None:
-                children[node.parent_id].append(node)
-        for attempt in self.attempts:
-            attempts_of[attempt.node_id].append(attempt)
-        object.__setattr__(self, "children", dict(children))
-        object.__setattr__(self, "attempts_of", dict(attempts_of))
-
-    @property
-    def ended(self) -> bool:
-        """Whether the run has ended, so that nothing here changes any more."""
-        return self.run.status in ("completed", "failed", "cancelled")
-
-    def same_as(self, other: RunData) -> bool:
-        """Whether the other shows the same, but for the moment at which it was read."""
-        run = replace(other.run, as_of=self.run.as_of)
-        return (self.run, self.nodes, self.attempts) == (run, other.nodes, other.attempts)
 
 
 class _Item(NamedTuple):
@@ -77,33 +48,21 @@ def step_title(data: RunData, node: NodeRow) -> Title:
     return title(node, len(data.children.get(node.node_id, ())))
 
 
-def visible(data: RunData) -> list[tuple[int, NodeRow]]:
-    """Return every node but the THENs, which only hold others together, and its indentation."""
-    levels: dict[int, int] = {}
-    found = []
-    for node in data.nodes:
-        level = 0 if node.parent_id is None else levels[node.parent_id]
-        flat = node.node_type == "THEN"
-        levels[node.node_id] = level if flat else level + 1
-        if not flat:
-            found.append((level, node))
-    return found
-
-
 def step_list(data: RunData) -> Safe:
     """Return all steps of a run: a list, or a tree when steps are nested."""
     items: dict[int, list[_Item]] = {}
     fold = len(data.nodes) > _FOLD_FROM
-    tree = any(level for level, _ in visible(data))
-    levels = {node.node_id: level for level, node in visible(data)} if tree else {}
+    shown = visible(data)
+    tree = any(place.level for place in shown)
+    levels = {place.node.node_id: place.level for place in shown} if tree else {}
     for node in reversed(data.nodes):
-        below = headings(node, data.children.get(node.node_id, []))
+        below = parts(node, data.children.get(node.node_id, []))
         if node.node_type == "THEN":
-            items[node.node_id] = [item for _, child in below for item in items.pop(child.node_id)]
+            items[node.node_id] = [item for part in below for item in items.pop(part.child.node_id)]
             continue
-        inner = [
-            (heading, _list(items.pop(child.node_id), fold, "group")) for heading, child in below
-        ]
+        lists = [_list(items.pop(part.child.node_id), fold, "group") for part in below]
+        drawn = [_inner(node, *each) for each in zip(below, lists, strict=True)]
+        inner = _few(below, drawn) if fold else drawn
         status = of_node(node)
         step = _step(data, node, status, inner, levels.get(node.node_id))
         items[node.node_id] = [_Item(node.node_id, status, step)]
@@ -121,25 +80,18 @@ def _folded(items: list[_Item], role: str | None) -> Iterable[Safe]:
     for status, group in groupby(items, key=lambda item: item.status):
         same = list(group)
         middle = same[_FOLD_KEEPS:-_FOLD_KEEPS]
-        if status not in ("completed", "pending", "skipped", "cancelled") or len(middle) < 5:
+        if status not in _SETTLED or len(middle) < _FOLD_LEAST:
             yield from (item.shown(role) for item in same)
             continue
         yield from (item.shown(role) for item in same[:_FOLD_KEEPS])
         text = f"{count(len(middle), 'more step')}, #{middle[0].number} to #{middle[-1].number}"
-        row = tag(
-            "div",
-            badge(status),
-            tag("span", text, class_="wb-title wb-fold"),
-            class_=f"wb-row wb-is-{status}",
-        )
-        yield tag("li", row, role=role)
+        yield tag("li", _fold_row(status, text), role=role)
         yield from (item.shown(role) for item in same[-_FOLD_KEEPS:])
 
 
-def _step(
-    data: RunData, node: NodeRow, status: str, inner: list[tuple[str, Safe]], level: int | None
-) -> Safe:
-    more = detail(node, data.attempts_of.get(node.node_id, []))
+def _step(data: RunData, node: NodeRow, status: str, inner: list[Safe], level: int | None) -> Safe:
+    iterations = data.iterations_of.get(node.node_id, ())
+    more = detail(node, data.attempts_of.get(node.node_id, ()), iterations)
     row = [
         badge(status),
         _title(step_title(data, node), node),
@@ -149,19 +101,56 @@ def _step(
         _time(data.run, node, status),
         tag("span", class_="wb-more" if more else None, aria_hidden="true"),
         tag("span", line, class_="wb-line") if (line := error_line(node)) else None,
+        _reason(data, node),
     ]
     item: dict[str, str | int | None] = {"class_": f"wb-row wb-is-{status}"}
     if level is not None:
         item |= {"role": "treeitem", "aria_level": level + 1, "tabindex": None if more else 0}
     shown = tag("details", tag("summary", row, **item), more) if more else tag("div", row, **item)
-    return join(shown, _inner(inner))
+    below = tag("div", inner, class_="wb-inner", data_kind=node.node_type) if inner else None
+    return join(shown, below)
 
 
-def _inner(parts: list[tuple[str, Safe]]) -> Safe | None:
-    if not parts:
+def _reason(data: RunData, node: NodeRow) -> Safe | None:
+    found = reason(data, node)
+    if found is None:
         return None
-    shown = [(tag("div", heading, class_="wb-heading"), steps) for heading, steps in parts]
-    return tag("div", shown, class_="wb-inner")
+    words = said(found.pieces, data.run.as_of)
+    return tag("span", words, class_=f"wb-line wb-is-{found.look}")
+
+
+def _inner(node: NodeRow, part: Part, steps: Safe) -> Safe:
+    """Return a part of a composite: what it is for, then its steps."""
+    notes = [tag("span", part.note, class_="wb-of")] if part.note else []
+    if node.node_type == "LOOP" and part.heading == "body" and node.iteration > 1:
+        notes.append(
+            tag("span", f"+ {count(node.iteration - 1, 'earlier iteration')}", class_="wb-of")
+        )
+    heading = tag("div", part.heading, notes, class_="wb-heading")
+    idle = " wb-idle" if part.note in ("not taken", "too late") else ""
+    return tag("div", heading, steps, class_=f"wb-branch{idle}")
+
+
+def _few(below: list[Part], drawn: list[Safe]) -> list[Safe]:
+    """Leave out the middle of many settled or untouched branches."""
+    shown: list[Safe] = []
+    numbers = range(len(below))
+    for status, group in groupby(numbers, key=lambda number: of_node(below[number].child)):
+        same = list(group)
+        middle = same[_FOLD_KEEPS:-_FOLD_KEEPS] if status in _SETTLED else []
+        if len(middle) < _FOLD_LEAST:
+            shown += [drawn[number] for number in same]
+            continue
+        text = f"{len(middle):,} more branches, {middle[0] + 1:,} to {middle[-1] + 1:,}"
+        fold = tag("div", _fold_row(status, text), class_="wb-branch")
+        shown += [drawn[number] for number in same[:_FOLD_KEEPS]]
+        shown += [fold, *(drawn[number] for number in same[-_FOLD_KEEPS:])]
+    return shown
+
+
+def _fold_row(status: str, text: str) -> Safe:
+    said = tag("span", text, class_="wb-title wb-fold")
+    return tag("div", badge(status), said, class_=f"wb-row wb-is-{status}")
 
 
 def _title(named: Title, node: NodeRow) -> Safe:
@@ -195,6 +184,8 @@ def lasted(run: RunRow, node: NodeRow, status: str) -> float | None:
     """Return the seconds that a node's last attempt took, or has taken so far."""
     if node.started_at is None or status == "retrying":
         return None
+    if node.iteration > 1 and node.finished_at is not None:
+        return None  # only the last iteration's start is known
     end = node.finished_at or (run.as_of if status in ("running", "waiting") else None)
     return None if end is None else (end - node.started_at).total_seconds()
 
@@ -208,6 +199,8 @@ def attempt_words(run: RunRow, node: NodeRow, status: str) -> str:
 
 
 def _which_attempt(run: RunRow, node: NodeRow, status: str) -> str:
+    if node.node_type == "LOOP":
+        return f"iteration {node.iteration:,}" if node.iteration else ""
     number = node.attempt + (1 if status in ("running", "retrying") else 0)
     lost = f"lost {node.losses}×" if node.losses else ""
     if node.attempt < 1 or number < 2:
@@ -222,18 +215,31 @@ def _next_attempt(run: RunRow, node: NodeRow, status: str) -> datetime | None:
 
 
 def _bar(data: RunData, node: NodeRow, status: str) -> Safe:
-    """Draw when a step's attempts ran, from the run's start to its end or to now."""
+    """Draw when a step's attempts, or a loop's iterations, ran: from the run's start to its end or
+    to now.
+    """
     run = data.run
     start = run.started_at or run.created_at
     whole = ((run.finished_at or run.as_of) - start).total_seconds()
-    ended = [
-        (a.started_at, a.finished_at, "completed" if a.outcome == "completed" else "failed")
-        for a in data.attempts_of.get(node.node_id, [])[-_BARS:]
-    ]
-    if status in ("running", "waiting") or not ended:
-        ended.append((node.started_at, node.finished_at or run.as_of, status))
+    ended = _spans(data, node)
+    if status in ("running", "waiting") or node.node_type == "LOOP" or not ended:
+        rests = status == "waiting" and node.node_type == "LOOP" and bool(ended)
+        since = ended[-1][1] if rests else node.started_at
+        ended.append((since, node.finished_at or run.as_of, status))
     marks = [_mark(start, whole, *span) for span in ended if span[0] is not None]
     return tag("span", marks, class_="wb-bar" if marks else "wb-no-bar", aria_hidden="true")
+
+
+def _spans(data: RunData, node: NodeRow) -> list[tuple[datetime | None, datetime, str]]:
+    if node.node_type == "LOOP":
+        return [
+            (each.started_at, each.finished_at, "failed" if each.error else "completed")
+            for each in data.iterations_of.get(node.node_id, ())
+        ]
+    return [
+        (a.started_at, a.finished_at, "completed" if a.outcome == "completed" else "failed")
+        for a in data.attempts_of.get(node.node_id, ())[-_BARS:]
+    ]
 
 
 def _mark(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
-__all__ = ["as_of", "count", "duration", "moment", "one_line", "shorten", "size"]
+__all__ = ["as_of", "clock", "count", "duration", "listed", "moment", "one_line", "shorten", "size"]
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -33,6 +34,19 @@ def moment(at: datetime, zone: tzinfo | None = None) -> str:
     local = at.astimezone(zone)
     offset = local.strftime("%z")
     return f"{local:%Y-%m-%d %H:%M:%S} {offset[:3]}:{offset[3:5]}"
+
+
+def clock(at: datetime, now: datetime, zone: tzinfo | None = None) -> str:
+    """Say a moment by the time of day when it is today: `09:12:05`, else `2026-12-01 09:12:05`."""
+    local = at.astimezone(zone)
+    today = local.date() == now.astimezone(zone).date()
+    return f"{local:%H:%M:%S}" if today else f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+def listed(items: Sequence[object]) -> str:
+    """List things: `2`, `2 and 4`, `2, 4 and 7`."""
+    words = [str(item) for item in items]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def as_of(at: datetime, zone: tzinfo | None = None) -> str:

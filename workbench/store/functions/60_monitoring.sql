@@ -8,13 +8,14 @@ RETURNS TABLE (
     max_attempts integer, max_backoff double precision, on_failure text,
     created_at timestamptz, started_at timestamptz, finished_at timestamptz, updated_at timestamptz, wake_at timestamptz,
     error jsonb, parked jsonb, restart_of_run_id text, idempotency_key text, input_preview text,
-    live_engines integer, missing_handlers text[], as_of timestamptz)
+    live_engines integer, missing_handlers text[], attempts bigint, as_of timestamptz)
 LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT i.id, d.label, i.status, i.version, i.submitted_by::text, d.database,
            d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
            i.created_at, i.started_at, i.finished_at, i.updated_at, i.wake_at,
            i.error, i.parked, i.restart_of_run_id, i.idempotency_key, left(d.input::text, 2048),
-           df._live_engines(i.submitted_by), df._missing_handlers(i.id), df.now()
+           df._live_engines(i.submitted_by), df._missing_handlers(i.id),
+           (SELECT count(*) FROM df.attempts a WHERE a.instance_id = i.id), df.now()
     FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id WHERE i.id = $1
 $$;
 
@@ -43,12 +44,12 @@ RETURNS TABLE (
     node_id integer, parent_id integer, ord integer, depth integer, node_type text, query text, result_name text, handler text,
     status text, attempt integer, losses integer, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
     error jsonb, result_node integer, result_preview text, row_count bigint, result_bytes bigint, columns jsonb,
-    engine_id text, exactly_once boolean)
+    engine_id text, exactly_once boolean, iteration integer, abandoned integer, options jsonb)
 LANGUAGE sql STABLE AS $$
     SELECT w.node_id, w.parent_id, w.ord, w.depth, n.node_type, w.node ->> 'query', w.node ->> 'result_name', n.handler,
            n.status, n.attempt, n.losses, n.ready_at, n.started_at, n.finished_at,
            n.error, n.result_node, df._preview(n.result, r.text), df._row_count(n.result), octet_length(r.text)::bigint, n.columns,
-           n.engine_id, n.node_type = 'SQL' AND NOT n.autocommit
+           n.engine_id, n.node_type = 'SQL' AND NOT n.autocommit, n.iteration, n.abandoned, w.node -> 'options'
     FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
     JOIN df.nodes n ON n.instance_id = d.instance_id AND n.node_id = w.node_id
     CROSS JOIN LATERAL (SELECT n.result::text AS text OFFSET 0) r  -- once: results may be large
@@ -76,8 +77,8 @@ LANGUAGE sql IMMUTABLE AS $$
            END
 $$;
 
--- Every attempt that has ended, in the order of their ends; `delay` in seconds.
-CREATE OR REPLACE FUNCTION df._run_attempts(run text)
+-- The attempts that have ended, or the last so many of them, in the order of their ends; `delay` in seconds.
+CREATE OR REPLACE FUNCTION df._run_attempts(run text, most bigint)
 RETURNS TABLE (
     node_id integer, rev bigint, attempt integer, outcome text, started_at timestamptz, finished_at timestamptz,
     error jsonb, delay double precision, delay_source text, engine_id text, host text, pid integer,
@@ -86,27 +87,51 @@ LANGUAGE sql STABLE AS $$
     SELECT a.node_id, a.rev, a.attempt, a.outcome, a.started_at, a.finished_at,
            a.error, extract(epoch FROM a.delay)::float8, a.delay_source, a.engine_id, e.host, e.pid,
            a.fingerprint, a.exactly_once
-    FROM df.attempts a LEFT JOIN df.engines e ON e.id = a.engine_id
-    WHERE a.instance_id = $1 ORDER BY a.rev, a.node_id
+    FROM (SELECT * FROM df.attempts a WHERE a.instance_id = $1 ORDER BY a.rev DESC, a.node_id DESC LIMIT $2) a
+    LEFT JOIN df.engines e ON e.id = a.engine_id
+    ORDER BY a.rev, a.node_id
 $$;
 
--- Runs, newest first. `steps` counts leaves; a step that waits for its next attempt makes the run `retrying`.
+-- The last so many ended iterations of each loop of a run, in the order of their ends.
+CREATE OR REPLACE FUNCTION df._run_iterations(run text, most integer)
+RETURNS TABLE (node_id integer, iteration integer, started_at timestamptz, finished_at timestamptz, error jsonb)
+LANGUAGE sql STABLE AS $$
+    SELECT i.node_id, i.iteration, i.started_at, i.finished_at, i.error
+    FROM (SELECT i.*, row_number() OVER (PARTITION BY i.node_id ORDER BY i.last_rev DESC) AS back
+          FROM df.iterations i WHERE i.instance_id = $1) i
+    WHERE i.back <= $2 ORDER BY i.last_rev, i.node_id
+$$;
+
+-- Signals that no wait of a run has taken yet, by name.
+CREATE OR REPLACE FUNCTION df._unread_signals(run text)
+RETURNS TABLE (name text, unread bigint, first_sent_at timestamptz, last_sent_at timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT s.name, count(*), min(s.sent_at), max(s.sent_at) FROM df.signals s WHERE s.instance_id = $1 GROUP BY s.name ORDER BY s.name
+$$;
+
+-- Runs, newest first. `steps` counts leaves. Of a running one: `retrying` when a step waits for its next attempt and none runs,
+-- `waiting` when all that is alive waits for a time or a signal.
 CREATE OR REPLACE FUNCTION df._runs(status text, label text, since timestamptz, most integer)
 RETURNS TABLE (
     run_id text, label text, status text, submitted_by text, created_at timestamptz, started_at timestamptz, finished_at timestamptz,
-    error jsonb, parked jsonb, restart_of_run_id text, steps integer, steps_done integer, retrying boolean, as_of timestamptz)
+    error jsonb, parked jsonb, restart_of_run_id text, steps integer, steps_done integer, retrying boolean, waiting boolean,
+    as_of timestamptz)
 LANGUAGE sql STABLE AS $$
     SELECT i.id, i.label, i.status, i.submitted_by::text, i.created_at, i.started_at, i.finished_at,
-           i.error, i.parked, i.restart_of_run_id, n.steps, n.done, n.retrying AND i.status = 'running', df.now()
+           i.error, i.parked, i.restart_of_run_id, n.steps, n.done,
+           i.status = 'running' AND n.again AND NOT n.works, i.status = 'running' AND n.waits AND NOT n.ready AND NOT n.works, df.now()
     FROM (SELECT i.*, d.label FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id
           WHERE ($1 IS NULL OR i.status = $1) AND ($2 IS NULL OR d.label = $2) AND ($3 IS NULL OR d.created_at >= $3)
           ORDER BY d.created_at DESC, d.instance_id LIMIT $4) i
     CROSS JOIN LATERAL (
-        SELECT count(*)::integer AS steps,
-               count(*) FILTER (WHERE n.status IN ('completed', 'skipped'))::integer AS done,
-               coalesce(bool_or(n.status = 'ready' AND n.attempt + n.losses > 0), false) AS retrying
-        FROM df.nodes n WHERE n.instance_id = i.id
-          AND n.node_type NOT IN ('THEN', 'JOIN', 'RACE', 'IF', 'LOOP', 'FLOW', 'MAP')) n
+        SELECT (count(*) FILTER (WHERE n.is_leaf))::integer AS steps,
+               (count(*) FILTER (WHERE n.is_leaf AND n.status IN ('completed', 'skipped')))::integer AS done,
+               coalesce(bool_or(n.status = 'running' AND (n.is_leaf OR n.token IS NOT NULL)), false) AS works,
+               coalesce(bool_or(n.status = 'ready'), false) AS ready,
+               coalesce(bool_or(n.status = 'ready' AND n.attempt + n.losses > 0), false) AS again,
+               coalesce(bool_or(n.status = 'waiting'), false) AS waits
+        FROM (SELECT n.*, n.node_type NOT IN ('THEN', 'JOIN', 'RACE', 'IF', 'LOOP', 'FLOW', 'MAP') AS is_leaf
+              FROM df.nodes n WHERE n.instance_id = i.id) n) n
     ORDER BY i.created_at DESC, i.id
 $$;
 
@@ -159,3 +184,28 @@ LANGUAGE sql STABLE AS $$
     WHERE ended OR (e.died_at IS NULL AND e.stopped_at IS NULL)
     ORDER BY e.started_at DESC, e.id
 $$;
+
+-- What df.explain says of a text, and the valid graph or the run that this is about. An expression is evaluated here and only once,
+-- for it may do something: df.explain is given its value.
+CREATE OR REPLACE FUNCTION df._explained(input text) RETURNS TABLE (picture text, graph text, run text)
+LANGUAGE plpgsql VOLATILE ROWS 1 AS $$
+DECLARE
+    said text := btrim(input, E' \t\n\r\f\v');
+BEGIN
+    IF said ~ '^[0-9A-Fa-f]{8}$' THEN
+        RETURN QUERY SELECT df.explain(said), NULL::text, (SELECT i.id FROM df.instances i WHERE i.id = lower(said));
+        RETURN;
+    ELSIF df._reads_as_graph(said) THEN
+        picture := df.explain(said);
+    ELSIF said ~ '~>|\|=>|\?>|!>|@>|df\.' THEN
+        EXECUTE 'SELECT ' || said INTO said;
+        picture := df.explain(format('%L::text -- df.', said));
+    ELSE
+        picture := df.explain(said);
+        said := df.sql(said);
+    END IF;
+    IF df._reads_as_graph(said) AND picture NOT LIKE 'Cannot explain input:%' THEN
+        SELECT s.node::text INTO graph FROM df._read_step(said) s WHERE s.fault IS NULL AND df._graph_fault(s.node) IS NULL;
+    END IF;
+    RETURN NEXT;
+END $$;
