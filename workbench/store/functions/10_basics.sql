@@ -31,6 +31,7 @@ LANGUAGE sql IMMUTABLE AS $$
            ('http_allow', '[]', 'restricted hosts and addresses that HTTP steps may reach: ["127.0.0.1", "10.2.0.0/16", ".corp.example"]'),
            ('http_deny', '[]', 'hosts and addresses that HTTP steps may not reach; wins over http_allow'),
            ('list_instances_max_limit', '1000', 'rows that one call of df.list_instances may ask for'),
+           ('retention', '"30 days"', 'how long ended lineages are kept: days, a length of time such as "30 days", or "forever"'),
            ('clock', NULL, 'overrides df.now() for tests: {"at": timestamp} or {"offset": seconds}')
 $$;
 
@@ -55,6 +56,8 @@ BEGIN
         END IF;
     ELSIF $1 IN ('http_allow', 'http_deny') THEN
         PERFORM df._check_destinations($1, $2);
+    ELSIF $1 = 'retention' THEN
+        PERFORM df._check_retention($2);
     ELSIF jsonb_typeof($2) <> 'number' OR ($2 #>> '{}')::numeric <= 0
           OR ($1 <> 'heartbeat_limit' AND ($2 #>> '{}')::numeric <> trunc(($2 #>> '{}')::numeric)) THEN
         RAISE EXCEPTION 'setting "%" takes a positive % and not %', $1,

@@ -19,8 +19,8 @@ CREATE OR REPLACE FUNCTION df._start(
 DECLARE
     run text;
     graph text;
-    now timestamptz := df.now();
     given jsonb := coalesce(input, 'null');
+    definition df.definitions;
 BEGIN
     PERFORM df._check_mode(transaction_mode);
     IF lower(transaction_mode) = 'new' THEN
@@ -35,21 +35,18 @@ BEGIN
             RETURN run;
         END IF;
     END IF;
-    LOOP
-        run := left(replace(gen_random_uuid()::text, '-', ''), 8);
-        INSERT INTO df.instances (id, submitted_by, wake_at, created_at, updated_at, idempotency_key)
-        VALUES (run, df._me(), now, now, now, idempotency_key) ON CONFLICT (id) DO NOTHING;
-        EXIT WHEN FOUND;
-    END LOOP;
-    PERFORM df._define(run, graph);
-    INSERT INTO df.definitions (instance_id, submitted_by, created_at, label, graph, input, vars, database, max_attempts, max_backoff, on_failure)
-    VALUES (run, df._me(), now, label, graph::json, given,
-            (SELECT coalesce(jsonb_object_agg(v.name, v.value), '{}') FROM df.vars v WHERE v.owner = df._me() AND v.value IS NOT NULL) || vars,
-            database, max_attempts, max_backoff, on_failure);
-    IF tell THEN
-        PERFORM df._tell(df._me());
-    END IF;
-    RETURN run;
+    PERFORM df._check_graph(graph);
+    definition.kind := 'start';
+    definition.label := label;
+    definition.graph := graph;
+    definition.input := given;
+    definition.vars := (SELECT coalesce(jsonb_object_agg(v.name, v.value), '{}') FROM df.vars v
+                        WHERE v.owner = df._me() AND v.value IS NOT NULL) || vars;
+    definition.database := database;
+    definition.max_attempts := max_attempts;
+    definition.max_backoff := max_backoff;
+    definition.on_failure := on_failure;
+    RETURN df._new_run(definition, idempotency_key, NULL, tell);
 END $$;
 
 CREATE OR REPLACE FUNCTION df._check_mode(transaction_mode text) RETURNS void LANGUAGE plpgsql AS $$
@@ -113,7 +110,7 @@ BEGIN
         RAISE EXCEPTION 'idempotency_key "%" is held by run %, which has another graph, input, database or policy: nothing was started', key, holder
             USING ERRCODE = '23505', HINT = 'Use another key, or on_conflict => ''replace'' to cancel that run and start this one.';
     END IF;
-    SELECT i.id INTO newest FROM df._retries(holder) r JOIN df.instances i ON i.id = r ORDER BY i.created_at DESC, i.id LIMIT 1;
+    SELECT l.run_id INTO newest FROM df.lineage(holder) l WHERE l.is_latest;
     RETURN newest;
 END $$;
 
@@ -146,12 +143,11 @@ BEGIN
     UPDATE df.instances i SET idempotency_key = NULL WHERE i.id = holder AND i.idempotency_key IS NOT NULL;
 END $$;
 
--- Checks the graph and stores one row a node. Raises with the first fault in pre-order; nothing is stored then.
-CREATE OR REPLACE FUNCTION df._define(run text, graph text) RETURNS void
+-- Raises with the first fault in pre-order.
+CREATE OR REPLACE FUNCTION df._check_graph(graph text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     fault record;
-    total bigint;
 BEGIN
     -- A single leaf, the most frequent graph, needs no walk.
     IF graph::jsonb ?| '{left_node,right_node,condition_node,extra_nodes}' THEN
@@ -164,6 +160,14 @@ BEGIN
     IF fault.text IS NOT NULL THEN
         RAISE EXCEPTION 'Invalid durable function graph: %: %', fault.path, fault.text USING ERRCODE = '22023';
     END IF;
+END $$;
+
+-- Stores one row a node.
+CREATE OR REPLACE FUNCTION df._define(run text, graph text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    total bigint;
+BEGIN
     INSERT INTO df.nodes (instance_id, node_id, submitted_by, node_type, handler, gate)
     SELECT run, w.node_id, df._me(), w.node ->> 'node_type',
            CASE w.node ->> 'node_type' WHEN 'PYTHON' THEN (w.node ->> 'query')::jsonb ->> 'handler' END,

@@ -9,14 +9,14 @@ BEGIN
 END $$;
 
 -- What a role needs to submit runs and to execute its own, one row a privilege; `columns` where not the whole table is meant.
--- Whose row it is and which run it belongs to can never be changed: row security looks at that only when rows are added.
+-- Whose row it is, which run it belongs to and which run that was made from can never be changed: row security looks at that only when rows are added.
 CREATE OR REPLACE FUNCTION df._usage() RETURNS TABLE (relation regclass, privilege text, columns name[])
 LANGUAGE sql STABLE AS $$
     SELECT ('df.' || quote_ident(u.name))::regclass, upper(p.privilege),
            CASE WHEN p.privilege = 'update' THEN
                ARRAY(SELECT a.attname FROM pg_attribute a
                      WHERE a.attrelid = ('df.' || quote_ident(u.name))::regclass AND a.attnum > 0 AND NOT a.attisdropped
-                       AND a.attname NOT IN ('id', 'instance_id', 'submitted_by') AND a.attgenerated = '' AND a.attidentity = ''
+                       AND a.attname NOT IN ('id', 'instance_id', 'submitted_by', 'restart_of_run_id') AND a.attgenerated = '' AND a.attidentity = ''
                      ORDER BY a.attnum) END
     FROM (VALUES ('instances', 'select insert update delete'), ('nodes', 'select insert update delete'),
                  ('values', 'select insert update delete'), ('signals', 'select insert update delete'),
