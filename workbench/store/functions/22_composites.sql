@@ -39,7 +39,7 @@ BEGIN
     IF body IS NULL THEN
         PERFORM df._refuse('df.loop: body is required and cannot be NULL');
     ELSIF pace IS NULL OR pace NOT BETWEEN 0 AND df._max_seconds() THEN
-        PERFORM df._refuse(format('df.loop: min_interval must be at least 0 and at most 1,000 years, not %s', coalesce(min_interval::text, 'NULL')));
+        PERFORM df._refuse('df.loop: min_interval must be at least 0 and at most 1,000 years, not ' || coalesce(min_interval::text, 'NULL'));
     END IF;
     RETURN '{"node_type":"LOOP","left_node":' || df._step(body)
         || coalesce(',"condition_node":' || df._step(condition), '')
@@ -63,7 +63,8 @@ CREATE OR REPLACE FUNCTION df._if_rows_fault(config jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE
         WHEN config ->> 'condition_type' IS DISTINCT FROM 'result_has_rows' THEN 'condition_node is missing; IF nodes need a condition'
-        WHEN jsonb_typeof(config -> 'result_name') IS DISTINCT FROM 'string' THEN 'query in IF lacks ''result_name''; df.if_rows needs a result''s name'
+        WHEN jsonb_typeof(config -> 'result_name') IS DISTINCT FROM 'string' THEN
+            'query in IF lacks ''result_name''; df.if_rows needs a result''s name'
         WHEN config ->> 'result_name' = '' THEN 'df.if_rows: result name cannot be empty'
         WHEN config ->> 'result_name' !~ '^[A-Za-z_][A-Za-z0-9_]*$' THEN
             format('df.if_rows: ''%s'' is not a valid identifier; name a result as |=> does', left(config ->> 'result_name', 100))

@@ -47,7 +47,8 @@ $$;
 CREATE OR REPLACE FUNCTION df._signal_fault(config jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE
-        WHEN jsonb_typeof(config -> 'signal_name') IS DISTINCT FROM 'string' OR config ->> 'signal_name' = '' THEN 'Signal name cannot be empty'
+        WHEN jsonb_typeof(config -> 'signal_name') IS DISTINCT FROM 'string' OR config ->> 'signal_name' = '' THEN
+            'Signal name cannot be empty'
         WHEN coalesce(config ->> 'timeout_seconds', '1') !~ '^-?[0-9]+$' OR jsonb_typeof(config -> 'timeout_seconds') = 'string'
              OR (config ->> 'timeout_seconds')::numeric > 2147483647 THEN
             'Timeout must be a whole number of seconds up to 2147483647, not ' || left((config -> 'timeout_seconds')::text, 100)

@@ -59,7 +59,8 @@ LANGUAGE sql IMMUTABLE AS $$
              ELSE format('url in %s must be text, not %s', kind, jsonb_typeof(config -> 'url')) END,
         df._headers_fault(config -> 'headers'),
         CASE WHEN kind = 'HTTP_MULTIPART' AND config ? 'parts' THEN df._parts_fault(config -> 'parts')
-             WHEN jsonb_typeof(config -> 'body') NOT IN ('string', 'null') THEN 'body in HTTP must be text, not ' || jsonb_typeof(config -> 'body') END)
+             WHEN jsonb_typeof(config -> 'body') NOT IN ('string', 'null') THEN
+                 'body in HTTP must be text, not ' || jsonb_typeof(config -> 'body') END)
 $$;
 
 CREATE OR REPLACE FUNCTION df._method_fault(kind text, method jsonb) RETURNS text
