@@ -34,9 +34,12 @@ class Control(Turn):
     # Going down: a node begins.
 
     def begin(self, node: int) -> None:
-        if self.state(node).status != "pending":
+        planned, state = self.plan[node], self.state(node)
+        if state.status != "pending":
             return  # what was to begin it has been closed in the meantime
-        planned = self.plan[node]
+        if state.reused:  # its result is that of an earlier run, and already in its row
+            self.succeeded(node, None, node)
+            return
         if planned.is_executed:
             self.change(node, "ready", ready_at=self.now)
         elif planned.waits:
@@ -75,6 +78,9 @@ class Control(Turn):
     def succeeded(self, node: int, value: Value | None, source: int) -> None:
         """A node's value is that of `source`."""
         planned = self.plan[node]
+        if planned.type == "BREAK" and planned.loop is None:
+            self.failed(node, _NO_LOOP)
+            return
         state = self.change(node, "completed", result_node=source if source != node else None)
         state.abandoned = 0
         if node == source and value is not None:
@@ -127,9 +133,6 @@ class Control(Turn):
 
     def left_by_break(self, node: int, value: Value | None, source: int) -> None:
         """A BREAK leaves what is around this node."""
-        if self.plan[source].loop is None:
-            self.failed(node, _NO_LOOP)
-            return
         parent = self.plan[node].parent
         assert parent is not None
         self.then(self.child_left_by_break, parent, node, value, source)

@@ -146,6 +146,8 @@ def _node(run: str, number: int, state: NodeState, value: Value | None) -> str:
         counts += f',"iteration":{state.iteration},"abandoned":{state.abandoned}'
     if state.falsy:
         counts += ',"falsy":true'
+    if state.reused and state.status == "completed":
+        counts += ',"kept":true'
     if state.token is None and state.status in ("running", "waiting"):
         counts += _time("started_at", state.started_at)
     error = "" if state.error is None else f',"error":{_json(state.error)}'

@@ -203,6 +203,7 @@ class _Machine(Control):
         """Everything that is due, in the order in which it came about."""
         due = [(time, 1, partial(self.time_came, node)) for time, node in self.timers_due()]
         sent = [(each.sent_at, 0, partial(self.arrived, each)) for each in event.signals]
+        self.passed_over: set[str] = set()  # names of signals that nothing waited for
         for _, _, act in sorted([*due, *sent], key=itemgetter(0, 1)):
             act()
             self.work_off()
@@ -230,13 +231,18 @@ class _Machine(Control):
     def arrived(self, signal: Signal) -> None:
         """A signal reaches every wait that had begun when it was sent, else the next one."""
         waiting = self.waits_for(signal.name)
-        if waiting and signal.data is None:
-            self.decision.listens = True  # so that the run is due again, and has it loaded then
+        if waiting and (signal.data is None or signal.name in self.passed_over):
+            # Its data has to be loaded, or an older one is this wait's: the run is due again.
+            self.decision.listens = True
             return
         reached = [n for n in waiting if self.began(n) <= signal.sent_at] or waiting[:1]
         for node in reached:
             self.signalled(node, signal.data)
-        (self.decision.taken if reached else self.decision.looked_at).append(signal.id)
+        if reached:
+            self.decision.taken.append(signal.id)
+        else:
+            self.decision.looked_at.append(signal.id)
+            self.passed_over.add(signal.name)
 
     def waits_for(self, name: str) -> list[int]:
         """The waits for a signal that is still in time, the oldest first."""

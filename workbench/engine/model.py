@@ -74,6 +74,7 @@ class NodeState:
     iteration: int = 0
     abandoned: int = 0
     falsy: bool = False
+    reused: bool = False
 
     @property
     def timer(self) -> datetime | None:

@@ -112,6 +112,7 @@ class Turn:
                 iteration=old.iteration,
                 abandoned=old.abandoned,
                 falsy=old.falsy,
+                reused=old.reused,
             ),
         )
 
@@ -124,7 +125,8 @@ class Turn:
     def reset(self, first: int, last: int) -> None:
         """These nodes are as if they had never been."""
         for node in range(first, last + 1):
-            if self.state(node).status != "pending":
+            state = self.state(node)
+            if state.status != "pending" or state.reused:
                 self._put(node, NodeState("pending", self.decision.version))
 
     def _put(self, node: int, state: NodeState) -> NodeState:

@@ -12,7 +12,7 @@ $$;
 CREATE OR REPLACE FUNCTION df._node_rows(run text, since bigint) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT json_agg(json_build_array(n.node_id, n.status, n.rev, n.attempt, n.losses, n.faults, n.autocommit, n.token, n.engine_id,
-                                     n.ready_at, n.started_at, n.result_node, n.error, n.iteration, n.abandoned, n.falsy) ORDER BY n.node_id)::text
+                                     n.ready_at, n.started_at, n.result_node, n.error, n.iteration, n.abandoned, n.falsy, n.reused_run IS NOT NULL) ORDER BY n.node_id)::text
     FROM df.nodes n WHERE n.instance_id = run AND n.rev > since
 $$;
 
@@ -23,7 +23,7 @@ RETURNS TABLE (id text, status text, version bigint, graph text, label text, inp
 LANGUAGE sql STABLE ROWS 50 AS $$
     SELECT i.id, i.status, i.version, d.graph::text, d.label, d.input::text, d.vars::text, d.database,
            d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
-           CASE WHEN i.version > 0 THEN df._node_rows(i.id, -1) END,
+           CASE WHEN i.version > 0 OR d.kind = 'resume' THEN df._node_rows(i.id, -1) END,
            EXISTS (SELECT FROM df.signals s WHERE s.instance_id = i.id)
     FROM unnest(runs) WITH ORDINALITY AS r (id, n)
     JOIN df.instances i ON i.id = r.id AND i.submitted_by = df._me()
@@ -163,12 +163,14 @@ BEGIN
             ready_at = c.ready_at,
             started_at = CASE WHEN c.token IS NOT NULL THEN at WHEN c.status <> 'pending' THEN coalesce(c.started_at, n.started_at) END,
             finished_at = CASE WHEN c.status IN ('completed', 'failed', 'cancelled', 'skipped') THEN at END,
-            result = c.result -> 0, result_node = c.result_node, columns = c.columns, error = c.error,
+            result = CASE WHEN c.kept THEN n.result ELSE c.result -> 0 END, result_node = c.result_node,
+            columns = CASE WHEN c.kept THEN n.columns ELSE c.columns END, error = c.error,
+            reused_run = CASE WHEN c.status <> 'pending' THEN n.reused_run END,
             iteration = coalesce(c.iteration, 0), abandoned = coalesce(c.abandoned, 0), falsy = coalesce(c.falsy, false)
         FROM json_to_recordset(nodes) AS c (
             run text, node_id integer, status text, rev bigint, attempt integer, losses integer, faults integer, autocommit boolean,
             token uuid, ready_at timestamptz, started_at timestamptz, result jsonb, result_node integer, columns jsonb, error jsonb,
-            iteration integer, abandoned integer, falsy boolean)
+            iteration integer, abandoned integer, falsy boolean, kept boolean)
         WHERE n.instance_id = c.run AND n.node_id = c.node_id;
     END IF;
     IF gathered IS NOT NULL THEN
