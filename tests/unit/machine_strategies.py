@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 from hypothesis import strategies as st
 
 from workbench.engine.machine import Limits
 from workbench.engine.policy import Policy
 from workbench.engine.simulate import Crashes, Fails, Outcome, Succeeds
-from workbench.graph import Node
+from workbench.graph import (
+    Node,
+    break_,
+    if_,
+    if_rows,
+    join,
+    loop,
+    race,
+    seq,
+    sleep,
+    sql,
+    wait_for_schedule,
+    wait_for_signal,
+)
 
 # Few names, so that later nodes take the names of earlier ones.
 _NAMES = st.none() | st.sampled_from(["a", "b", "c"])
@@ -60,3 +75,84 @@ OUTCOMES: st.SearchStrategy[Outcome] = (
     | st.builds(Fails, ERRORS, _SECONDS, DELAYS)
     | st.builds(Crashes, seconds=_SECONDS)
 )
+
+# The whole language. Loops end: the leaves `more N` and `done N` say when the N-th iteration of the
+# innermost loop is the last one, and outcomes are to be kind to iterations beyond that.
+
+_MICROSECONDS = st.integers(1, 3_000_000).map(lambda n: n / 1e6)
+_TIMES = st.integers(1, 3)
+
+_ANY_LEAF = st.one_of(
+    st.builds(sql, st.sampled_from(["step", "look"])),
+    st.builds(sql, st.sampled_from(["step", "look"])),
+    _PYTHON,
+    st.builds(sleep, _MICROSECONDS),
+    st.builds(wait_for_signal, st.just("signal"), st.integers(1, 3)),
+    st.builds(wait_for_schedule, st.just("* * * * *")),
+    st.builds(break_, st.sampled_from([None, "done", "7", "$a"])),
+)
+
+
+def _named(node: Node, name: str | None) -> Node:
+    return node if name is None else node.named(name)
+
+
+def _any_composite(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    return st.one_of(
+        st.builds(seq, inner, inner),
+        st.builds(if_, inner, inner, inner),
+        st.builds(if_rows, st.sampled_from(["a", "b"]), inner, inner),
+        st.lists(inner, min_size=2, max_size=3).map(lambda steps: join(*steps)),
+        st.lists(inner, min_size=2, max_size=3).map(lambda steps: join(*steps)),
+        st.builds(race, inner, inner),
+        st.builds(lambda left, right: left | right, inner, inner),
+        _loops(inner),
+        _loops(inner),
+    )
+
+
+def _loops(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    intervals = st.sampled_from([1, 0, 0.5, 2.5])
+    more, done = _TIMES.map(lambda n: sql(f"more {n}")), _TIMES.map(lambda n: sql(f"done {n}"))
+    return st.one_of(
+        st.builds(lambda body, c, i: loop(body, while_=c, min_interval=i), inner, more, intervals),
+        st.builds(lambda body, c, i: loop(body, until=c, min_interval=i), inner, done, intervals),
+        st.builds(
+            lambda body, x, c, i: loop(body, while_=seq(x, c), min_interval=i),
+            inner, inner, more, intervals,
+        ),
+        st.builds(
+            lambda body, c, i: loop(if_(c, break_("enough"), body), min_interval=i),
+            inner, done, intervals,
+        ),
+        st.builds(
+            lambda x, body, c, i: loop(seq(x, if_(c, break_("enough"), body)), min_interval=i),
+            inner, inner, done, intervals,
+        ),
+    )  # fmt: skip
+
+
+#: Graphs of all node types. Every wait for a signal has a name of its own, after its number.
+LANGUAGE: st.SearchStrategy[Node] = st.recursive(
+    st.builds(_named, _ANY_LEAF, _NAMES),
+    lambda inner: st.builds(_named, _any_composite(inner), _NAMES),
+    min_leaves=5,
+    max_leaves=16,
+).map(lambda graph: _own_signals(graph, 0))
+
+
+def _own_signals(node: Node, number: int) -> Node:
+    following, children = number + 1, []
+    for child in node.children():
+        children.append(_own_signals(child, following))
+        following += child.count
+    if node.node_type == "SIGNAL":
+        config = json.loads(node.query or "") | {"signal_name": f"signal-{number}"}
+        return replace(node, query=json.dumps(config))
+    rest = iter(children)
+    slots: dict[str, Any] = {
+        slot: next(rest)
+        for slot in ("left", "right", "condition")
+        if getattr(node, slot) is not None
+    }
+    return replace(node, **slots, extra=tuple(rest))

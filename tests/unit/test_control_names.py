@@ -60,6 +60,10 @@ def test_a_named_break_is_known_after_its_loop() -> None:
     assert names(play(seq(loop(break_(5).named("x")), "a")))["x"] == 5
 
 
+def test_a_break_outside_of_a_loop_names_nothing() -> None:
+    assert names(play(seq("a", break_(5).named("x")))) == {}
+
+
 def test_a_loop_names_the_last_bodys_value() -> None:
     graph = seq("z", loop("a", while_="c").named("x"))
     assert names(play(graph, a=[ok(1), ok(2)], c=[TRUE, FALSE])) == {"x": 2}

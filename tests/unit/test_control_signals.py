@@ -185,6 +185,16 @@ def test_a_wait_in_a_loop_takes_one_signal_an_iteration_in_their_order() -> None
     assert statuses(simulation)[2] == "waiting"
 
 
+def test_a_wait_that_begins_while_signals_are_looked_at_takes_the_oldest_of_them_all() -> None:
+    simulation = started(seq(wait_for_signal("first"), wait_for_signal("go")))
+    simulation.now = at(10)
+    simulation.unread += [sent(1, 1, "1"), sent(2, 2, name="first"), sent(3, 3, "3")]
+    decision = simulation.report(Wake(tuple(simulation.unread)))
+    assert (decision.taken, decision.looked_at, decision.listens) == ([2], [1], True)
+    assert result(simulation) == got(1)
+    assert [signal.id for signal in simulation.unread] == [3]
+
+
 def test_a_loop_of_nothing_but_waits_takes_all_that_was_kept() -> None:
     simulation = Simulation.of(loop(GO, min_interval=0))
     for data in "12345":
