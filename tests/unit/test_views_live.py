@@ -183,6 +183,19 @@ def test_a_button_says_what_came_of_it(stage: Stage, refusal: Exception | None) 
     stage.wait(lambda: ("answer", "", said) in stage.told)
 
 
+@pytest.mark.parametrize(("typed", "sent"), [('{"by": 1}', '{"by": 1}'), ("  ", "null")])
+def test_a_signal_is_sent_with_what_was_typed_and_told(stage: Stage, typed: str, sent: str) -> None:
+    stage.view.act("signal", "approval", typed)
+    stage.wait(lambda: ("answer", "signal approval sent", "") in stage.told)
+    assert ("signal", "approval", sent) in stage.told
+
+
+def test_a_refused_signal_says_why(stage: Stage) -> None:
+    stage.refusal = StateError("the run has ended")
+    stage.view.act("signal", "approval", "")
+    stage.wait(lambda: ("answer", "", "the run has ended") in stage.told)
+
+
 def test_a_button_of_another_version_is_refused(stage: Stage) -> None:
     stage.view.act("explode")
     refusal = "this view has no button 'explode': run its cell again"
