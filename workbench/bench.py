@@ -57,6 +57,7 @@ def connect(
     engine: bool = True,
     home: str | Path | None = None,
     namespace: str | None = None,
+    secrets: Callable[[str], str | None] | None = None,
 ) -> Bench:
     """Open the workbench on a database.
 
@@ -74,6 +75,9 @@ def connect(
     namespace:
         Stands for `__main__` in the stored names of handlers; in a notebook its file's stem does,
         without being told.
+    secrets:
+        Gives the value of a `secret("NAME")` in an HTTP step, None when it has none; None takes the
+        environment variable of that name.
 
     Returns
     -------
@@ -100,6 +104,8 @@ def connect(
         bench = _benches.get((target, engine))
         if bench is None:
             bench = _benches[target, engine] = Bench(target, engine=engine)
+    if secrets is not None:
+        bench._own.secrets = secrets
     bench._say_what_waits()
     return bench
 

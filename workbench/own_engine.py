@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable
 
 import psycopg
 
@@ -24,11 +26,17 @@ class OwnEngine:
         Is told what the engine does.
     allowed:
         False for a bench that only looks.
+
+    Attributes
+    ----------
+    secrets:
+        Gives the value of a secret that an HTTP step refers to; may be replaced at any time.
     """
 
     def __init__(self, dsn: str, news: News, *, allowed: bool) -> None:
         self.allowed = allowed
         self.held = False
+        self.secrets: Callable[[str], str | None] = os.environ.get
         self._dsn = dsn
         self._news = news
         self._engine: Engine | None = None
@@ -74,7 +82,7 @@ class OwnEngine:
             if self.held or not self.allowed:  # asked here: `hold` may have come in between
                 return None
             if self.running is None:
-                engine = Engine(self._dsn)
+                engine = Engine(self._dsn, secrets=lambda name: self.secrets(name))
                 engine.on_change(self._news.heard)
                 self._engine = engine  # also when it goes on trying after this
                 try:

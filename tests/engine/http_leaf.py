@@ -78,9 +78,11 @@ class Leaf:
         core = cast(Core, SimpleNamespace(workload=workload))
         plan = Plan.of(node)
         run = Run("0a1b2c3d", plan, Policy(), label="nightly", variables=self._variables)
-        leaves = HttpLeaves(core, self._ask, secret=self._secrets.get, resolve=self._resolve)
+        leaves = HttpLeaves(core, secret=self._secrets.get, resolve=self._resolve)
         claim = Claim("0a1b2c3d", 0, "token", interrupted=self.interrupted)
-        executing = asyncio.ensure_future(leaves.execute(run, claim, plan[0], self._names))
+        executing = asyncio.ensure_future(
+            leaves.execute(run, claim, plan[0], self._names, self._gate)
+        )
         if meanwhile is not None:
             await asyncio.to_thread(meanwhile, claim)
             claim.interrupt()
@@ -89,9 +91,6 @@ class Leaf:
         (report,) = workload.take_reports(2)
         assert claim.stop is None
         return cast(Event, report.event)
-
-    async def _ask(self, kind: str) -> Gate:
-        return self._gate
 
     def _absolute(self, path: str) -> str:
         return self._url + path if path.startswith("/") else path

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from workbench import delays
@@ -56,9 +56,6 @@ class HttpLeaves:
 
     Parameters
     ----------
-    gate:
-        Asks the database whether this role may make a request of a kind (`http` or
-        `http_multipart`) now, and where requests may go. What it raises, `execute` raises.
     secret:
         Gives the value of a secret, None when there is none; by default the environment's.
     resolve:
@@ -68,13 +65,11 @@ class HttpLeaves:
     def __init__(
         self,
         core: Core,
-        gate: Callable[[str], Awaitable[Gate]],
         *,
         secret: Callable[[str], str | None] = os.environ.get,
         resolve: Resolve = look_up,
     ) -> None:
         self._core = core
-        self._gate = gate
         self._secret = secret
         self._sender = Sender(resolve)
         self._told: set[tuple[str, int]] = set()
@@ -83,14 +78,11 @@ class HttpLeaves:
         await self._sender.close()
 
     async def execute(
-        self, run: Run, claim: Claim, planned: Planned, names: Mapping[str, Named]
+        self, run: Run, claim: Claim, planned: Planned, names: Mapping[str, Named], gate: Gate
     ) -> None:
-        """Make the request and report how it ended; `claim.interrupt` aborts it.
-
-        It is the caller's to deal with when this raises, and nothing has been sent.
-        psycopg.Error, OSError: there is no session for the gate.
+        """Make the request, if the gate allows it, and report how it ended; `claim.interrupt` aborts
+        it.
         """
-        gate = await self._gate(planned.type.lower())
         if claim.interrupted:  # while the database was asked
             self._core.workload.report(claim, Released(claim.node, claim.token))
             return

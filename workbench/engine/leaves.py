@@ -25,7 +25,7 @@ from workbench.errors import StepError
 from workbench.graph import http_text
 from workbench.graph.substitute import Named, expand_variables, references, substitute_sql
 from workbench.store import verbs
-from workbench.store.http_gate import Gate, ask_gate, read_gate
+from workbench.store.http_gate import ask_gate, read_gate
 from workbench.store.wire import Session, Statement, rows
 
 __all__ = ["Leaves"]
@@ -43,13 +43,14 @@ class Leaves:
         core: Core,
         handlers: Handlers,
         sql: SqlLeaves,
+        http: HttpLeaves,
         connect: Callable[[str], Awaitable[Session]],
     ) -> None:
         self._core = core
         self._handlers = handlers
         self._sql = sql
         self._values = _Reader(connect)
-        self._http = HttpLeaves(core, self._http_gate)
+        self._http = http
         self._tasks: set[asyncio.Task[None]] = set()
 
     def execute(self, run: Run, claim: Claim) -> None:
@@ -102,7 +103,8 @@ class Leaves:
                 system = lookups.system(run)
                 wanted = http_text.references(planned.config, run.variables, system)
                 names = await self._names(run, planned, wanted)
-                await self._http.execute(run, claim, planned, names)
+                gate = read_gate(await self._values.ask(ask_gate(planned.type.lower())))
+                await self._http.execute(run, claim, planned, names, gate)
             case "IF":
                 name = planned.config["result_name"]
                 known = await self._names(run, planned, [name])
@@ -111,9 +113,6 @@ class Leaves:
                 text = planned.config["break_value"]
                 known = await self._names(run, planned, lookups.references(run, text))
                 self._looked_up(claim, lookups.break_value(run, text, known))
-
-    async def _http_gate(self, kind: str) -> Gate:
-        return read_gate(await self._values.ask(ask_gate(kind)))
 
     def _looked_up(self, claim: Claim, json: str) -> None:
         self._core.workload.report(claim, Completed(claim.node, claim.token, Value(json)))

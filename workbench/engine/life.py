@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from workbench.engine.core import Core
 from workbench.engine.handlers import Handlers
+from workbench.engine.http import HttpLeaves
 from workbench.engine.leaves import Leaves
 from workbench.engine.liveness import LOOK, Liveness
 from workbench.engine.model import Released, Run
@@ -73,12 +74,14 @@ class Life:
         dsn: str,
         ceiling: int | None,
         executor: Executor | None,
+        secrets: Callable[[str], str | None],
         call_soon: Callable[[Callable[[], None]], None],
         on_change: Callable[[str, bool], None],
     ) -> None:
         self._dsn = dsn
         self._ceiling = ceiling
         self._executor = executor
+        self._secrets = secrets
         self._call_soon = call_soon
         self._on_change = on_change
         self.on_entered: Callable[[], None] = lambda: None
@@ -129,7 +132,8 @@ class Life:
         core = Core(self._dsn, database, ceilings, Workload(slots, self._report_came), self)
         self._handlers = Handlers(core.workload, self._executor)
         self._sql = SqlLeaves(core, self._step_session)
-        self._leaves = Leaves(core, self._handlers, self._sql, self._own_session)
+        http = HttpLeaves(core, secret=self._secrets)
+        self._leaves = Leaves(core, self._handlers, self._sql, http, self._own_session)
         self._rounds = Rounds(core, self, self._handlers.available)
         self._liveness = Liveness(core, self._handlers.available)
         self._listener = Listener(self._dsn, self._news_came)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -27,16 +28,25 @@ class Engine:
     dsn:
         Where; the role in it is the one whose runs are executed.
     ceiling:
-        Leaves that may run at once; None takes the setting `max_activity_concurrency`.
+        Leaves that may run at once here; None, and at most, the setting `max_activity_concurrency`,
+        which counts over all engines.
     executor:
         Runs Python handlers; threads of its own by default.
+    secrets:
+        Gives the value of a secret that an HTTP step refers to, None when there is none; by default
+        the environment's.
     """
 
     def __init__(
-        self, dsn: str, *, ceiling: int | None = None, executor: Executor | None = None
+        self,
+        dsn: str,
+        *,
+        ceiling: int | None = None,
+        executor: Executor | None = None,
+        secrets: Callable[[str], str | None] = os.environ.get,
     ) -> None:
         self._loop = asyncio.new_event_loop()
-        self._life = Life(dsn, ceiling, executor, self._call, self._tell)
+        self._life = Life(dsn, ceiling, executor, secrets, self._call, self._tell)
         self._thread = threading.Thread(target=self._main, name="workbench-engine", daemon=True)
         self._settled = threading.Event()
         self._life.on_entered = self._settled.set
