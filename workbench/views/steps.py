@@ -15,7 +15,7 @@ from typing import NamedTuple
 from workbench.store.records import NodeRow, RunRow
 from workbench.views import preview
 from workbench.views.clock import countdown, lasting, said
-from workbench.views.markup import Safe, join, tag
+from workbench.views.markup import EMPTY, Safe, join, tag
 from workbench.views.reasons import reason
 from workbench.views.run_data import RunData, visible
 from workbench.views.status import badge, of_node
@@ -55,7 +55,11 @@ def step_list(data: RunData) -> Safe:
     shown = visible(data)
     tree = any(place.level for place in shown)
     levels = {place.node.node_id: place.level for place in shown} if tree else {}
+    hidden = _hidden(data) if fold else frozenset()
     for node in reversed(data.nodes):
+        if node.node_id in hidden:
+            items[node.node_id] = [_Item(node.node_id, of_node(node), EMPTY)]
+            continue
         below = parts(node, data.children.get(node.node_id, []))
         if node.node_type == "THEN":
             items[node.node_id] = [item for part in below for item in items.pop(part.child.node_id)]
@@ -77,16 +81,38 @@ def _list(items: list[_Item], fold: bool, role: str | None) -> Safe:
 
 def _folded(items: list[_Item], role: str | None) -> Iterable[Safe]:
     """Leave out the middle of long rows of settled or untouched steps."""
-    for status, group in groupby(items, key=lambda item: item.status):
-        same = list(group)
-        middle = same[_FOLD_KEEPS:-_FOLD_KEEPS]
-        if status not in _SETTLED or len(middle) < _FOLD_LEAST:
-            yield from (item.shown(role) for item in same)
+    for same, middle in _groups([item.status for item in items]):
+        if not middle:
+            yield from (items[number].shown(role) for number in same)
             continue
-        yield from (item.shown(role) for item in same[:_FOLD_KEEPS])
-        text = f"{count(len(middle), 'more step')}, #{middle[0].number} to #{middle[-1].number}"
-        yield tag("li", _fold_row(status, text), role=role)
-        yield from (item.shown(role) for item in same[-_FOLD_KEEPS:])
+        first, last = items[middle[0]], items[middle[-1]]
+        text = f"{count(len(middle), 'more step')}, #{first.number} to #{last.number}"
+        yield from (items[number].shown(role) for number in same[:_FOLD_KEEPS])
+        yield tag("li", _fold_row(first.status, text), role=role)
+        yield from (items[number].shown(role) for number in same[-_FOLD_KEEPS:])
+
+
+def _groups(statuses: list[str]) -> Iterable[tuple[list[int], list[int]]]:
+    """Yield the places of equal neighbours, and of those in their middle that are left out."""
+    for status, group in groupby(range(len(statuses)), key=statuses.__getitem__):
+        same = list(group)
+        middle = same[_FOLD_KEEPS:-_FOLD_KEEPS] if status in _SETTLED else []
+        yield same, middle if len(middle) >= _FOLD_LEAST else []
+
+
+def _hidden(data: RunData) -> frozenset[int]:
+    """Return the nodes that need not be drawn: the middle of many branches, and what is below."""
+    found: set[int] = set()
+    for above, children in data.children.items():
+        if len(children) >= 2 * _FOLD_KEEPS + _FOLD_LEAST:
+            ordered = [part.child for part in parts(data.nodes[above], children)]
+            for _, middle in _groups([of_node(child) for child in ordered]):
+                found.update(ordered[number].node_id for number in middle)
+    if found:
+        for node in data.nodes:  # parents come first
+            if node.parent_id in found:
+                found.add(node.node_id)
+    return frozenset(found)
 
 
 def _step(data: RunData, node: NodeRow, status: str, inner: list[Safe], level: int | None) -> Safe:
@@ -133,18 +159,17 @@ def _inner(node: NodeRow, part: Part, steps: Safe) -> Safe:
 
 def _few(below: list[Part], drawn: list[Safe]) -> list[Safe]:
     """Leave out the middle of many settled or untouched branches."""
+    statuses = [of_node(part.child) for part in below]
     shown: list[Safe] = []
-    numbers = range(len(below))
-    for status, group in groupby(numbers, key=lambda number: of_node(below[number].child)):
-        same = list(group)
-        middle = same[_FOLD_KEEPS:-_FOLD_KEEPS] if status in _SETTLED else []
-        if len(middle) < _FOLD_LEAST:
+    for same, middle in _groups(statuses):
+        if not middle:
             shown += [drawn[number] for number in same]
             continue
         text = f"{len(middle):,} more branches, {middle[0] + 1:,} to {middle[-1] + 1:,}"
-        fold = tag("div", _fold_row(status, text), class_="wb-branch")
+        row = _fold_row(statuses[same[0]], text)
         shown += [drawn[number] for number in same[:_FOLD_KEEPS]]
-        shown += [fold, *(drawn[number] for number in same[-_FOLD_KEEPS:])]
+        shown.append(tag("div", row, class_="wb-branch"))
+        shown += [drawn[number] for number in same[-_FOLD_KEEPS:]]
     return shown
 
 
