@@ -82,7 +82,7 @@ class OwnEngine:
             if self.held or not self.allowed:  # asked here: `hold` may have come in between
                 return None
             if self.running is None:
-                engine = Engine(self._dsn, secrets=lambda name: self.secrets(name))
+                engine = Engine(self._dsn, secrets=self._secret)
                 engine.on_change(self._news.heard)
                 self._engine = engine  # also when it goes on trying after this
                 try:
@@ -91,6 +91,9 @@ class OwnEngine:
                     self._engine = None
                     raise
             return self._engine
+
+    def _secret(self, name: str) -> str | None:
+        return self.secrets(name)
 
     def stop(self) -> None:
         """End the engine in order, if there is one."""

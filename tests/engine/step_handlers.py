@@ -180,19 +180,19 @@ def asks_for_later(ctx: Context, seconds: float) -> str:
 
 
 _crowd: list[int] = []  # how many calls of `crowd` were running, at the start of each
+_in_crowd: set[str] = set()
 _crowd_lock = threading.Lock()
-_crowd_now = 0
 
 
 def crowd(ctx: Context) -> None:
     """Note how many of these run at once."""
-    global _crowd_now
+    me = ctx.idempotency_key
     with _crowd_lock:
-        _crowd_now += 1
-        _crowd.append(_crowd_now)
+        _in_crowd.add(me)
+        _crowd.append(len(_in_crowd))
     time.sleep(0.005)
     with _crowd_lock:
-        _crowd_now -= 1
+        _in_crowd.discard(me)
 
 
 def largest_crowd() -> int:

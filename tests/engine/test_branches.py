@@ -115,15 +115,11 @@ def test_the_losers_statement_is_interrupted_and_rolls_back(db: Database, engine
     loser = sql("WITH i AS (INSERT INTO seen VALUES (1)) SELECT pg_sleep(30)")
     run = db.start(race(loser, seq(sleep(0.3), "SELECT 1 AS n", "SELECT 2 AS n")))
     db.wait(run, timeout=10)
-    wait_until(
-        lambda: (
-            db.value(
-                "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%pg_sleep(30)%%' AND state = 'active' AND pid <> pg_backend_pid()"
-            )
-            == 0
-        ),
-        what="the statement is gone",
+    still_there = (
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%pg_sleep(30)%%'"
+        " AND state = 'active' AND pid <> pg_backend_pid()"
     )
+    wait_until(lambda: db.value(still_there) == 0, what="the statement is gone")
     assert db.value("SELECT count(*) FROM seen") == 0
     assert db.outcomes(run)[0] == (5, "completed")
     assert (1, "cancelled") in db.outcomes(run)

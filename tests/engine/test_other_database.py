@@ -74,7 +74,8 @@ def test_a_killed_engines_statement_is_ended_there_too(
         conn.execute("CREATE TABLE seen (n int)")
     engine = spawn_engine()
     run = db.start(
-        "WITH s AS (SELECT pg_sleep(0.2 + 60 * (1 - least(1, (SELECT count(*) FROM seen)))::float8)) SELECT 1 AS n FROM s",
+        "WITH s AS (SELECT pg_sleep(0.2 + 60 * (1 - least(1, (SELECT count(*) FROM seen)))::float8))"
+        " SELECT 1 AS n FROM s",
         database=other,
     )
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state = 'active'"

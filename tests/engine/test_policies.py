@@ -38,7 +38,8 @@ def test_the_innermost_policy_wins_key_by_key(db: Database, engine: Engine) -> N
 
 def test_sql_builds_the_same_policy(db: Database) -> None:
     built = db.value(
-        "SELECT df.with_retry(df.with_retry('SELECT 1', max_attempts => 3), max_attempts => 5, base_delay => '1.5 seconds', max_backoff => '1 minute')"
+        "SELECT df.with_retry(df.with_retry('SELECT 1', max_attempts => 3), max_attempts => 5,"
+        " base_delay => '1.5 seconds', max_backoff => '1 minute')"
     )
     here = with_retry(
         with_retry("SELECT 1", max_attempts=3), max_attempts=5, base_delay=1.5, max_backoff=60
@@ -52,7 +53,7 @@ def test_sql_builds_the_same_policy(db: Database) -> None:
     ["max_attempts => 0", "max_backoff => '0'", "base_delay => '-1 s'", "max_attempts => NULL"],
 )
 def test_a_policy_that_makes_no_sense_is_refused(db: Database, arguments: str) -> None:
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="df.with_retry"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=r"df\.with_retry"):
         db.execute(f"SELECT df.with_retry('SELECT 1', {arguments})")
 
 

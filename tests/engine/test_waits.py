@@ -173,7 +173,8 @@ def test_steps_signal_each_others_runs_freely(db: Database, engine: Engine) -> N
     play = loop(
         wait_for_signal("ball").named("b")
         >> sql(
-            "SELECT df.signal(p.peer, 'ball', ($b.data + 1)::text) FROM peers p WHERE p.id = '{sys_instance_id}' AND $b.data < 20"
+            "SELECT df.signal(p.peer, 'ball', ($b.data + 1)::text) FROM peers p"
+            " WHERE p.id = '{sys_instance_id}' AND $b.data < 20"
         ),
         while_="SELECT $b.data < 19",
         min_interval=0,
