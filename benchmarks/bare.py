@@ -85,7 +85,7 @@ def _with_checkpoints(site: Site, steps: int) -> Script:
     graph = chain(steps)
     run = Run(site.bench.start(graph).id, Plan.of(graph), Policy(1, 16.0, "fail"))
     host = _Collector()
-    core = Core(site.dsn, site.conn.info.dbname, Claims(1, lambda: None), host)
+    core = Core(site.dsn, site.conn.info.dbname, (1, 1), Claims(1, lambda: None), host)
     core.identity, core.claiming = "bare script", True
     opening = core.settle(run, Start(), datetime.now(UTC), 1)
     assert opening is not None

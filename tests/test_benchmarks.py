@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from benchmarks import marks
 from benchmarks.__main__ import main
 from benchmarks.figures import Aspect, Raw, at_least, at_most
 from benchmarks.registry import BENCHMARKS
+from benchmarks.sizes import QUICK
 
 
 def test_the_registry_lists_every_benchmark() -> None:
@@ -25,6 +27,11 @@ def test_the_registry_lists_every_benchmark() -> None:
         "starts",
         "workers",
         "million",
+        "join",
+        "loop",
+        "nodes",
+        "sleepers",
+        "signals",
     ]
 
 
@@ -52,7 +59,8 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(
         main(["chains"])
     assert (
         "no benchmark 'chains'; "
-        "there are chain, sql, python, idle, latency, starts, workers, million"
+        "there are chain, sql, python, idle, latency, starts, workers, million, "
+        "join, loop, nodes, sleepers, signals"
     ) in capsys.readouterr().err
 
 
@@ -128,6 +136,78 @@ def test_the_benchmarks_with_targets_all_run(tmp_path: Path) -> None:
     for benchmark in measured(tmp_path, *names):
         assert benchmark["error"] is None
         assert benchmark["figures"]
+
+
+LANGUAGE = ("join", "loop", "nodes", "sleepers", "signals")
+
+
+@pytest.fixture(scope="module")
+def language(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The benchmarks of the language by name, by one invocation that is over soon."""
+    sizes = replace(QUICK, long_iterations=200, distant_starts=2, idle_seconds=0.05)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmarks.__main__.QUICK", sizes)
+        benchmarks = measured(tmp_path_factory.mktemp("language"), *LANGUAGE)
+    assert [benchmark["error"] for benchmark in benchmarks] == [None] * len(LANGUAGE)
+    return {benchmark["name"]: benchmark["figures"] for benchmark in benchmarks}
+
+
+def test_branches_have_a_target_where_they_are_python(language: dict[str, Any]) -> None:
+    assert [(figure["title"], figure["target"]) for figure in language["join"]] == [
+        ("JOIN of 1,000 Python steps", {"bound": ">=", "number": 1.5}),
+        ("JOIN of 1,000 SQL steps", None),
+        ("JOIN of 4,000 Python steps, 3 workers", None),
+    ]
+
+
+def test_a_loop_is_told_against_its_steps_and_by_what_it_leaves(language: dict[str, Any]) -> None:
+    assert with_targets(language["loop"]) == [
+        "loop, Python body and condition: beyond its steps",
+        "loop, SQL body and condition: beyond its steps",
+        "200,000 iterations, Python body and condition: the last thousand against the first",
+        "200,000 iterations, Python body and condition: memory at the end against the first tenth",
+        "200,000 iterations, Python body and condition: rows left",
+        "200,000 iterations, SQL body and condition: the last thousand against the first",
+        "200,000 iterations, SQL body and condition: memory at the end against the first tenth",
+        "200,000 iterations, SQL body and condition: rows left",
+    ]
+
+
+def test_a_long_loop_leaves_its_last_iterations(language: dict[str, Any]) -> None:
+    left = [figure["detail"] for figure in language["loop"] if figure["unit"] == "rows"]
+    assert left == ["3 nodes, 240 attempts, 100 iterations, 0 values, 0 signals"] * 2
+
+
+def test_a_large_run_is_told_against_a_small_one(language: dict[str, Any]) -> None:
+    assert with_targets(language["nodes"]) == [
+        "10,000 nodes against 1,000: chain of SQL steps",
+        "10,000 nodes against 1,000: chain of Python steps",
+        "10,000 nodes against 1,000: JOIN of 100 chains of SQL steps",
+        "10,000 nodes against 1,000: JOIN of 100 chains of Python steps",
+    ]
+
+
+def test_sleepers_are_told_for_an_engine_that_listens_and_one_that_polls(
+    language: dict[str, Any],
+) -> None:
+    start = "100,000 sleepers against none: start by another connection to finished"
+    assert with_targets(language["sleepers"]) == [
+        "idle engine beside 100,000 sleepers, woken by NOTIFY: CPU",
+        "idle engine beside 100,000 sleepers, woken by NOTIFY: memory",
+        f"{start}, woken by NOTIFY, p50",
+        "idle engine beside 100,000 sleepers, polling only: CPU",
+        "idle engine beside 100,000 sleepers, polling only: memory",
+        f"{start}, polling only, p50",
+    ]
+
+
+def test_signals_are_told_per_branch_and_per_run(language: dict[str, Any]) -> None:
+    units = [figure["unit"] for figure in language["signals"]]
+    assert units == ["branches/commit", "runs/commit"]
+
+
+def with_targets(figures: list[dict[str, Any]]) -> list[str]:
+    return [figure["title"] for figure in figures if figure["target"] is not None]
 
 
 def measured(directory: Path, *names: str, status: int = 0) -> list[dict[str, Any]]:
