@@ -145,6 +145,8 @@ class Interpreter:
             return CUT
         execute = getattr(self, f"execute_{node.node_type.lower()}", self.execute_leaf)
         ending: Ending = execute(node, number, start, deadline, flow, path)
+        if ending.at == deadline and path:
+            raise Tie  # an iteration may or may not have ended before its loop lost
         if ending.at >= deadline:
             return CUT
         named = ending.kind == "value" or (ending.kind == "break" and node.node_type == "BREAK")
