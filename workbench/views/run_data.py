@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import NamedTuple
 
 from workbench.store.records import AttemptRow, IterationRow, NodeRow, RunRow, UnreadRow
@@ -49,6 +50,11 @@ class RunData:
         object.__setattr__(self, "children", dict(children))
         object.__setattr__(self, "attempts_of", _current(self.nodes, self.attempts))
         object.__setattr__(self, "iterations_of", dict(iterations_of))
+
+    @property
+    def as_of(self) -> datetime:
+        """The moment, by the database's clock."""
+        return self.run.as_of
 
     @property
     def ended(self) -> bool:
