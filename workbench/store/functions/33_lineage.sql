@@ -13,6 +13,17 @@ END $$;
 CREATE OR REPLACE FUNCTION df._retry(run text, tell boolean) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
+    definition df.definitions := df._retried(run);
+BEGIN
+    definition.kind := 'retry';
+    -- The graph is not judged a second time: what could be started can be started again.
+    RETURN df._new_run(definition, NULL, run, tell);
+END $$;
+
+-- What a failed run of the caller's is made of, for a run that follows it.
+CREATE OR REPLACE FUNCTION df._retried(run text) RETURNS df.definitions
+LANGUAGE plpgsql AS $$
+DECLARE
     source record;
     definition df.definitions;
 BEGIN
@@ -27,10 +38,8 @@ BEGIN
             HINT = 'Your failed runs: SELECT * FROM df.unresolved_failures();';
     END IF;
     SELECT d.* INTO definition FROM df.definitions d WHERE d.instance_id = run;
-    definition.kind := 'retry';
     PERFORM df._check_place(definition.database);
-    -- The graph is not judged a second time: what could be started can be started again.
-    RETURN df._new_run(definition, NULL, run, tell);
+    RETURN definition;
 END $$;
 
 CREATE OR REPLACE FUNCTION df._check_retry(run text, status text, owner regrole) RETURNS void
@@ -125,7 +134,8 @@ BEGIN
     )
     SELECT t.id, t.source, (row_number() OVER (ORDER BY t.place, t.depth))::integer, t.depth, d.kind, t.status, d.label,
            t.created_at, t.started_at, t.finished_at, df._one_line(t.error),
-           1 = row_number() OVER (ORDER BY t.id NOT IN (SELECT s.source FROM tree s WHERE s.source IS NOT NULL) DESC,
+           -- (As EXISTS the planner would read all runs for it.)
+           1 = row_number() OVER (ORDER BY (SELECT true FROM df.instances c WHERE c.restart_of_run_id = t.id LIMIT 1) NULLS FIRST,
                                            t.created_at DESC, t.depth DESC, t.id)
     FROM tree t JOIN df.definitions d ON d.instance_id = t.id
     ORDER BY t.place, t.depth;
@@ -144,7 +154,7 @@ CREATE OR REPLACE FUNCTION df.unresolved_failures(since timestamptz DEFAULT NULL
 RETURNS TABLE (
     run_id text, label text, created_at timestamptz, started_at timestamptz, finished_at timestamptz, error text,
     restart_of_run_id text, newest_retry text, newest_retry_status text)
-LANGUAGE sql STABLE ROWS 100 AS $$
+LANGUAGE sql STABLE ROWS 100 SET enable_seqscan = off AS $$
     -- From what completed upwards: each run is met once, however long the chains are. What completes a failure ends after it.
     WITH RECURSIVE resolved AS (
         SELECT i.restart_of_run_id AS id FROM df.instances i

@@ -9,7 +9,8 @@ BEGIN
 END $$;
 
 -- What a role needs to submit runs and to execute its own, one row a privilege; `columns` where not the whole table is meant.
--- Whose row it is, which run it belongs to and which run that was made from can never be changed: row security looks at that only when rows are added.
+-- Whose row it is, which run it belongs to and which run that was made from can never be changed: row security looks at that
+-- only when rows are added.
 CREATE OR REPLACE FUNCTION df._usage() RETURNS TABLE (relation regclass, privilege text, columns name[])
 LANGUAGE sql STABLE AS $$
     SELECT ('df.' || quote_ident(u.name))::regclass, upper(p.privilege),
