@@ -28,6 +28,7 @@ __all__ = ["attempt_words", "lasted", "step_list", "step_title"]
 _FOLD_FROM = 60  # steps in a run before settled ones are folded
 _FOLD_KEEPS = 3  # of a folded row of equals, so many at either end stay
 _FOLD_LEAST = 5  # what is left out are at least so many
+_PLAIN = ("completed", "cancelled")  # outcomes of attempts that are statuses; all others failed
 _SETTLED = ("completed", "pending", "skipped", "cancelled")
 _BARS = 20  # attempts drawn in a step's bar
 
@@ -262,7 +263,7 @@ def _spans(data: RunData, node: NodeRow) -> list[tuple[datetime | None, datetime
             for each in data.iterations_of.get(node.node_id, ())
         ]
     return [
-        (a.started_at, a.finished_at, "completed" if a.outcome == "completed" else "failed")
+        (a.started_at, a.finished_at, a.outcome if a.outcome in _PLAIN else "failed")
         for a in data.attempts_of.get(node.node_id, ())[-_BARS:]
     ]
 
