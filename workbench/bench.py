@@ -21,6 +21,7 @@ import psycopg
 from workbench.errors import StateError, UsageError
 from workbench.graph.build import as_node
 from workbench.graph.codec import loads
+from workbench.graph.durations import seconds
 from workbench.graph.handlers import set_namespace
 from workbench.graph.node import Node
 from workbench.graph.validate import validate
@@ -29,7 +30,7 @@ from workbench.news import News
 from workbench.own_engine import OwnEngine
 from workbench.run import Run
 from workbench.status import Status
-from workbench.store import explain, monitor, roles, starting, tables
+from workbench.store import activity, explain, monitor, roles, starting, tables
 from workbench.store.database import Database, conninfo, shown
 from workbench.store.mappings import Settings, Variables
 from workbench.store.migrate import SCHEMA_VERSION
@@ -37,6 +38,7 @@ from workbench.store.migrate import SCHEMA_VERSION
 if TYPE_CHECKING:
     import pandas
 
+    from workbench.views.activity_view import ActivityView
     from workbench.views.engines_view import EnginesView
     from workbench.views.explain_view import ExplainView
     from workbench.views.runs_view import RunsView
@@ -243,6 +245,36 @@ class Bench:
 
         with self._database.connection() as conn:
             return RunsView(monitor.list_runs(conn, status, label, since, limit))
+
+    def activity(self, idle_for: Seconds | str | None = None) -> ActivityView:
+        """What is unfinished: which runs work, wait, try again or are wedged, and why.
+
+        Parameters
+        ----------
+        idle_for:
+            Only runs in which nothing has moved for so long: seconds, a timedelta, or text such as
+            "10 minutes". None shows all.
+
+        Returns
+        -------
+        ActivityView
+            The worst first. Shows itself as a live table, with buttons; `.df` is the DataFrame
+            behind it, index `run_id`.
+
+        Raises
+        ------
+        UsageError
+            `idle_for` is no length of time.
+        """
+        from workbench.activity_source import activity_source
+        from workbench.views.activity_data import ActivityData, Query
+        from workbench.views.activity_view import ActivityView
+
+        idle = float(seconds(0 if idle_for is None else idle_for, "activity(idle_for=…)"))
+        with self._database.connection() as conn:
+            found = activity.activity(conn, timedelta(seconds=idle))
+        source = activity_source(self._database.dsn, self.watching, self._news)
+        return ActivityView(ActivityData(found, Query(idle=idle)), source)
 
     def explain(self, what: Node | Run | str) -> ExplainView:
         """What something would do, or a run does, without starting anything.

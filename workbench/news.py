@@ -20,12 +20,12 @@ class News:
         self._changed = threading.Condition()
         self._waited: Counter[str] = Counter()
         self._ended: set[str] = set()
-        self._listeners: dict[str, list[Callable[[], None]]] = {}
+        self._listeners: dict[str | None, list[Callable[[], None]]] = {}  # None: to all runs
 
     def heard(self, run_id: str, ended: bool) -> None:
         """The engine has moved a run on; called on its thread."""
         with self._changed:
-            listeners = tuple(self._listeners.get(run_id, ()))
+            listeners = (*self._listeners.get(run_id, ()), *self._listeners.get(None, ()))
             if ended and run_id in self._waited:
                 self._ended.add(run_id)
                 self._changed.notify_all()
@@ -52,6 +52,13 @@ class News:
         Callable
             Ends the subscription; calling it again does nothing.
         """
+        return self._subscribe(run_id, listener)
+
+    def subscribe_all(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """`subscribe` to whatever run is moved on."""
+        return self._subscribe(None, listener)
+
+    def _subscribe(self, run_id: str | None, listener: Callable[[], None]) -> Callable[[], None]:
         with self._changed:
             self._listeners.setdefault(run_id, []).append(listener)
 

@@ -322,6 +322,30 @@ class Run:
         with self._database.connection() as conn:
             acting.signal(conn, self.id, name, text)
 
+    def retry_now(self, node: str | int | None = None) -> int:
+        """End the wait for the next attempt at once: of a node, or of all that wait for one.
+
+        Parameters
+        ----------
+        node:
+            Its name or its number in pre-order (`"fetch"`, `3`, `"#3"`).
+
+        Returns
+        -------
+        int
+            How many waits ended.
+
+        Raises
+        ------
+        NotFound
+            There is no such run or node.
+        StateError
+            Nothing waits for another attempt.
+        """
+        name = f"#{node}" if isinstance(node, int) else node
+        with self._database.connection() as conn:
+            return acting.retry_now(conn, self.id, name)
+
     # Looking.
 
     def view(self) -> RunView:

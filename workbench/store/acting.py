@@ -1,4 +1,4 @@
-"""What people do to a run from outside: cancel it, signal it. Refusals become the workbench's own
+"""What people do to a run from outside: cancel it, signal it, have it try again. Refusals become the workbench's own
 errors; what the acts mean is in `functions/30_control.sql`.
 """
 
@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+from psycopg.rows import tuple_row
 
 from workbench.errors import DatabaseError, NotFound, StateError, UsageError
 
-__all__ = ["cancel", "signal"]
+__all__ = ["cancel", "retry_now", "signal"]
 
 Connection = psycopg.Connection[Any]
 
@@ -36,6 +37,36 @@ def cancel(conn: Connection, run_id: str, reason: str) -> bool:
     except psycopg.errors.NoData as missing:
         raise NotFound(str(missing.diag.message_primary)) from None
     return True
+
+
+def retry_now(conn: Connection, run_id: str, node: str | None = None) -> int:
+    """End a run's waits for another attempt, or that of one node; how many there were.
+
+    Parameters
+    ----------
+    node:
+        Its name, or its number as `#3`.
+
+    Raises
+    ------
+    NotFound
+        There is no such run or node, or it is another role's.
+    StateError
+        Nothing waits for another attempt.
+    DatabaseError
+        This role may look at the run and no more.
+    """
+    try:
+        with conn.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute("SELECT df.retry_now(%s, %s)", (run_id, node)).fetchone()
+    except psycopg.errors.NoData as missing:
+        raise NotFound(str(missing.diag.message_primary)) from None
+    except psycopg.errors.ObjectNotInPrerequisiteState as refused:
+        raise StateError(_said(refused)) from None
+    except psycopg.errors.InsufficientPrivilege as refused:
+        raise DatabaseError(_said(refused)) from None
+    assert row is not None  # one value, always
+    return int(row[0])
 
 
 def signal(conn: Connection, run_id: str, name: object, data: str) -> None:
