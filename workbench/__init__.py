@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Bench",
     "Node",
+    "RetryAfter",
     "Run",
     "break_",
     "connect",
@@ -46,16 +47,20 @@ __all__ = [
     "sql",
     "wait_for_schedule",
     "wait_for_signal",
+    "with_policy",
+    "with_retry",
 ]
 
 if TYPE_CHECKING:
     from workbench import errors
     from workbench.bench import Bench, connect
+    from workbench.errors import RetryAfter
     from workbench.graph.build import named, py, ref, seq, sql
     from workbench.graph.control import break_, if_, if_rows, join, loop, race
     from workbench.graph.handlers import handler
     from workbench.graph.http import http, http_multipart
     from workbench.graph.node import Node
+    from workbench.graph.policies import with_policy, with_retry
     from workbench.graph.secret import secret
     from workbench.graph.values import rows
     from workbench.graph.waiting import sleep, wait_for_schedule, wait_for_signal
@@ -66,6 +71,7 @@ _HOMES = {
     "Bench": "workbench.bench",
     "connect": "workbench.bench",
     "Node": "workbench.graph.node",
+    "RetryAfter": "workbench.errors",
     "Run": "workbench.run",
     "handler": "workbench.graph.handlers",
     "migrate": "workbench.store.migrate",
@@ -87,6 +93,8 @@ _HOMES = {
     "sleep": "workbench.graph.waiting",
     "wait_for_schedule": "workbench.graph.waiting",
     "wait_for_signal": "workbench.graph.waiting",
+    "with_policy": "workbench.graph.policies",
+    "with_retry": "workbench.graph.policies",
     "errors": "workbench.errors",
 }
 

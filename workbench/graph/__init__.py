@@ -13,6 +13,7 @@ from workbench.graph.control import break_, if_, if_rows, join, loop, race
 from workbench.graph.handlers import handler
 from workbench.graph.http import http, http_multipart
 from workbench.graph.node import Node
+from workbench.graph.policies import with_policy, with_retry
 from workbench.graph.secret import secret
 from workbench.graph.tree import tree
 from workbench.graph.validate import validate
@@ -48,4 +49,6 @@ __all__ = [
     "wait_for_schedule",
     "wait_for_signal",
     "walk",
+    "with_policy",
+    "with_retry",
 ]
