@@ -20,16 +20,17 @@ _ROWS = """
     ORDER BY 1
 """
 
+_END = """
+    UPDATE df.instances
+    SET status = %(status)s, wake_at = NULL, started_at = df.now(), finished_at = df.now(), version = 2,
+        error = CASE WHEN %(status)s <> 'completed' THEN '{"type": "ValueError", "message": "no"}'::jsonb END
+    WHERE id = %(run)s
+"""
+
 
 def end(db: Database, run: str, status: str = "failed") -> str:
     """End a run as an engine would; its id."""
-    db.execute(
-        "UPDATE df.instances SET status = %s, wake_at = NULL, started_at = df.now(), finished_at = df.now(), version = 2,"
-        """ error = CASE %s WHEN 'completed' THEN NULL ELSE '{"type": "ValueError", "message": "no"}'::jsonb END WHERE id = %s""",
-        status,
-        status,
-        run,
-    )
+    db.conn.execute(_END, {"run": run, "status": status})
     return run
 
 
@@ -48,13 +49,14 @@ def rows_of(db: Database, run: str) -> list[str]:
 
 
 def wide_tree(db: Database, members: int, source: str) -> None:
-    """Store failed runs, `r00000000` and so on; `source` is SQL for the number of the run that number n was made from."""
-    db.execute(
-        "INSERT INTO df.instances (id, status, submitted_by, restart_of_run_id, created_at, started_at, finished_at, updated_at)"
-        " SELECT 'r' || lpad(n::text, 8, '0'), 'failed', df._me(),"
-        f" CASE WHEN n > 0 THEN 'r' || lpad(({source})::text, 8, '0') END,"
-        f" at, at, at, at FROM generate_series(0, {members - 1}) n, LATERAL (SELECT now() - interval '1 day' + n * interval '1 ms') t (at)"
-    )
+    """Store failed runs, `r00000000` and so on; `source` is SQL for the number of run n's source."""
+    db.execute(f"""
+        INSERT INTO df.instances (id, status, submitted_by, restart_of_run_id,
+                                  created_at, started_at, finished_at, updated_at)
+        SELECT 'r' || lpad(n::text, 8, '0'), 'failed', df._me(),
+               CASE WHEN n > 0 THEN 'r' || lpad(({source})::text, 8, '0') END, at, at, at, at
+        FROM generate_series(0, {members - 1}) n,
+             LATERAL (SELECT now() - interval '1 day' + n * interval '1 ms') t (at)""")
     db.execute(
         "INSERT INTO df.definitions (instance_id, submitted_by, created_at, graph)"
         """ SELECT id, submitted_by, created_at, '{"node_type":"SQL","query":"SELECT 1"}' FROM df.instances"""

@@ -78,11 +78,13 @@ def test_nothing_of_the_source_changes(db: Database) -> None:
 def test_stale_rows_of_the_source_are_in_nobodys_way(db: Database) -> None:
     source = failed(db, "SELECT 1")
     db.execute(
-        "UPDATE df.nodes SET status = 'running', token = gen_random_uuid(), engine_id = 'gone', ready_at = now() WHERE instance_id = %s",
+        "UPDATE df.nodes SET status = 'running', token = gen_random_uuid(), engine_id = 'gone', ready_at = now()"
+        " WHERE instance_id = %s",
         source,
     )
     db.execute(
-        "INSERT INTO df.signals (instance_id, name, submitted_by, sent_by, sent_at, data) VALUES (%s, 'go', df._me(), df._me(), now(), '1')",
+        "INSERT INTO df.signals (instance_id, name, submitted_by, sent_by, sent_at, data)"
+        " VALUES (%s, 'go', df._me(), df._me(), now(), '1')",
         source,
     )
     db.execute("DELETE FROM df.nodes WHERE instance_id = %s AND node_id = 1", source)

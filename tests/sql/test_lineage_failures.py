@@ -76,8 +76,8 @@ def test_since_and_the_newest_first(db: Database) -> None:
     runs = [failed(db) for _ in range(3)]
     for hours, run in enumerate(runs):
         db.execute(
-            "UPDATE df.instances SET finished_at = timestamptz '2026-11-30 12:00+00' - make_interval(hours => %s) WHERE id = %s",
-            hours,
+            "UPDATE df.instances SET finished_at = ('2026-11-30 ' || %s || ':00+00')::timestamptz WHERE id = %s",
+            12 - hours,
             run,
         )
     assert db.values(UNRESOLVED) == runs
@@ -106,7 +106,8 @@ def test_a_role_sees_its_own_failures(
 def test_many_runs_are_looked_through_fast(db: Database) -> None:
     # 50,000 runs: every tenth failed, of these every second was retried and completed; but not the newest.
     db.execute("""
-        INSERT INTO df.instances (id, status, submitted_by, restart_of_run_id, created_at, started_at, finished_at, updated_at)
+        INSERT INTO df.instances (id, status, submitted_by, restart_of_run_id,
+                                  created_at, started_at, finished_at, updated_at)
         SELECT 'a' || n, CASE WHEN n % 10 = 0 THEN 'failed' ELSE 'completed' END, df._me(),
                CASE WHEN n % 20 = 1 AND n > 1 THEN 'a' || n - 1 END, at, at, at, at
         FROM generate_series(0, 49999) n, LATERAL (SELECT now() - n * interval '1 second') t (at)""")
@@ -165,6 +166,17 @@ def test_a_hostile_message_takes_no_time(db: Database) -> None:
         assert time.perf_counter() - begin < 1.0
 
 
+ATTEMPT = """
+    INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, finished_at,
+                             exactly_once, error)
+    SELECT id, %(node)s, %(rev)s, submitted_by, 1, %(outcome)s, gen_random_uuid(),
+           ('2026-11-30 ' || %(at)s || '+00')::timestamptz, false,
+           jsonb_strip_nulls(jsonb_build_object(
+               'type', %(type)s::text, 'sqlstate', %(state)s::text, 'message', %(message)s::text))
+    FROM df.instances WHERE id = %(run)s
+"""
+
+
 def attempt(db: Database, run: str, message: str, **fields: Any) -> None:
     row = {
         "node": 0,
@@ -175,13 +187,7 @@ def attempt(db: Database, run: str, message: str, **fields: Any) -> None:
         "at": "08:00",
         **fields,
     }
-    db.conn.execute(
-        "INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, finished_at, error, exactly_once)"
-        " SELECT id, %(node)s, %(rev)s, submitted_by, 1, %(outcome)s, gen_random_uuid(), ('2026-11-30 ' || %(at)s || '+00')::timestamptz,"
-        " jsonb_strip_nulls(jsonb_build_object('type', %(type)s::text, 'sqlstate', %(state)s::text, 'message', %(message)s::text)), false"
-        " FROM df.instances WHERE id = %(run)s",
-        {**row, "run": run, "message": message},
-    )
+    db.conn.execute(ATTEMPT, {**row, "run": run, "message": message})
 
 
 def failures(db: Database, call: str = "df.failures()") -> list[tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 
@@ -37,9 +38,9 @@ def test_case_8(db: Database) -> None:
 
 def test_every_column_of_a_member(db: Database) -> None:
     a = failed(db, label="nightly")
-    db.execute(
-        """UPDATE df.instances SET error = '{"type": "UndefinedTable", "message": "relation \\"x\\"\\n does not   exist", "sqlstate": "42P01"}'"""
-    )
+    message = 'relation "x"\n does not   exist'
+    stored = json.dumps({"type": "UndefinedTable", "message": message, "sqlstate": "42P01"})
+    db.execute("UPDATE df.instances SET error = %s::jsonb", stored)
     b = retry(db, a)
     with db.conn.cursor(row_factory=psycopg.rows.dict_row) as cursor:
         rows = cursor.execute("SELECT * FROM df.lineage(%s)", (b,)).fetchall()
@@ -129,20 +130,19 @@ def test_large_lineages_are_read_fast(
 ) -> None:
     wide_tree(db, members, source)
     last = f"r{members - 1:08}"
-    query = "SELECT count(*), count(*) FILTER (WHERE is_latest), max(depth) FROM df.lineage(%s)"
+    query = "SELECT count(*), count(*) FILTER (WHERE is_latest) FROM df.lineage(%s)"
     best = float("inf")
     for _ in range(3):
         begin = time.perf_counter()
-        row = db.execute(query, last).fetchone()
+        assert db.execute(query, last).fetchall() == [(members, 1)]
         best = min(best, time.perf_counter() - begin)
-    assert row is not None
-    assert row[:2] == (members, 1)
     assert best < limit  # many times what it takes on an idle machine
 
 
 def attempt(db: Database, run: str, fingerprint: str, engine: str, rev: int = 1) -> None:
     db.execute(
-        "INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, finished_at, fingerprint, exactly_once)"
+        "INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id,"
+        " finished_at, fingerprint, exactly_once)"
         " VALUES (%s, 0, %s, df._me(), 1, 'failed', gen_random_uuid(), %s, now(), %s, false)",
         run,
         rev,
@@ -153,7 +153,8 @@ def attempt(db: Database, run: str, fingerprint: str, engine: str, rev: int = 1)
 
 def engine_row(db: Database, name: str, version: str, host: str = "lab") -> None:
     db.execute(
-        "INSERT INTO df.engines (id, role, host, pid, version, schema_version, backend_pid) VALUES (%s, df._me(), %s, 1, %s, 1, 1)",
+        "INSERT INTO df.engines (id, role, host, pid, version, schema_version, backend_pid)"
+        " VALUES (%s, df._me(), %s, 1, %s, 1, 1)",
         name,
         host,
         version,
