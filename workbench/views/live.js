@@ -6,6 +6,7 @@ function buttons(model) {
   const bar = make("span", { className: "wb-actions" });
   bar.setAttribute("data-own", "");
   let state = "offer"; // then "cancel" or "signal", a question; then "wait"
+  let asked = null; // the last question: its button gets the focus back
   const ask = (text) => make("span", { className: "wb-ask" }, text);
   const send = (message, saying) => { model.send({ type: "act", ...message }); show("wait", saying); };
   const back = (text) => button(text, "wb-button", () => show("offer", true));
@@ -19,7 +20,10 @@ function buttons(model) {
     if (state === "wait") bar.replaceChildren(ask(detail));
     else if (state === "offer") bar.replaceChildren(...model.get("actions").map((name) => button(offers[name], "wb-button", () => show(name, true))));
     else bar.replaceChildren(...questions[state]());
-    if (state !== "wait" && detail) (bar.querySelector("input") ?? bar.lastElementChild)?.focus();
+    if (state in questions) asked = state;
+    if (state === "wait" || !detail) return;
+    const target = state === "offer" ? bar.children[model.get("actions").indexOf(asked)] : bar.querySelector("input");
+    (target ?? bar.lastElementChild)?.focus();
   };
   bar.onkeydown = (event) => {
     if (event.key === "Escape" && state in questions) show("offer", true);
