@@ -38,7 +38,14 @@ JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 _NAMES = st.none() | IDENTIFIERS
-_RETRY = st.none() | st.fixed_dictionaries({"max_attempts": st.integers(1, 9)})
+_DELAYS = st.integers(1, 10**6).map(lambda n: n / 1000)
+_RETRY = st.none() | st.builds(
+    lambda *values: {key: value for key, value in zip(_RETRY_KEYS, values, strict=True) if value},
+    st.integers(1, 9),
+    st.none() | _DELAYS,
+    st.none() | _DELAYS,
+)
+_RETRY_KEYS = ("max_attempts", "max_backoff", "base_delay")
 _SQL = st.builds(
     lambda query, name, retry, plain: Node(
         "SQL",

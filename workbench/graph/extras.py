@@ -27,8 +27,8 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {
 def extras_fault(node: Node) -> str | None:
     """Tell what is wrong with a node's retry, policy or options, or None."""
     return (
-        (_retry_fault(node.retry) if node.retry else None)
-        or (_policy_fault(node.policy) if node.policy else None)
+        (retry_fault(node.retry) if node.retry else None)
+        or (policy_fault(node.policy) if node.policy else None)
         or (options_fault(node.node_type, node.options) if node.options else None)
         or _until_fault(node)
     )
@@ -69,7 +69,8 @@ def _until_fault(node: Node) -> str | None:
     return None
 
 
-def _retry_fault(retry: Mapping[str, Any]) -> str | None:
+def retry_fault(retry: Mapping[str, Any]) -> str | None:
+    """Tell what is wrong with rules for trying again."""
     for key, value in retry.items():
         if key == "max_attempts":
             if not _is_int(value) or value < 1:
@@ -82,7 +83,8 @@ def _retry_fault(retry: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _policy_fault(policy: Mapping[str, Any]) -> str | None:
+def policy_fault(policy: Mapping[str, Any]) -> str | None:
+    """Tell what is wrong with limits."""
     for key, limits in policy.items():
         if key != "http":
             return f"unknown key {key!r} in policy; the only one is 'http'"

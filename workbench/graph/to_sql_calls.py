@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from workbench.errors import ValueRefused
 from workbench.graph.configs import MAX_TIMEOUT, config_fault, if_rows_fault, parse
 from workbench.graph.control import break_query, if_rows_query
-from workbench.graph.extras import options_fault
+from workbench.graph.extras import options_fault, policy_fault, retry_fault
 from workbench.graph.http import http_query, options_in_order
 from workbench.graph.literals import quote
 from workbench.graph.node import Node
@@ -31,20 +31,47 @@ Call: TypeAlias = "list[str | Node | Gap]"
 
 _GAP: Final = Gap()
 _BIGINT: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+_MICROSECONDS: Final = re.compile(r"(0|[1-9][0-9]{0,9})(\.[0-9]{0,5}[1-9])?", re.ASCII)
 _HTTP_KEYS: Final = ["url", "method", "body", "headers", "timeout_seconds"]
 _MULTIPART_KEYS: Final = ["url", "method", "parts", "headers", "timeout_seconds"]
 
 
 def call(node: Node) -> Call | None:
     """Return the pieces of the call that builds a node, None when no call does."""
-    if node.retry or node.policy:
-        return None
+    if node.policy:
+        return _with_policy(node, node.policy)
+    if node.retry:
+        return _with_retry(node, node.retry)
     if node.result_name is None:
         return _unnamed(node)
     if name_fault(node.result_name) is not None:
         return None
     inner = _unnamed(replace(node, result_name=None))
     return inner and ['df."as"(', *inner, f", {quote(node.result_name)})"]
+
+
+def _with_policy(node: Node, policy: Mapping[str, Any]) -> Call | None:
+    if policy_fault(policy) is not None:
+        return None
+    inner = call(replace(node, policy=None))
+    return inner and ["df.with_policy(", *inner, f", {quote(encode(dict(policy)))})"]
+
+
+def _with_retry(node: Node, retry: Mapping[str, Any]) -> Call | None:
+    arguments: list[str] = []
+    for key in ("max_attempts", "max_backoff", "base_delay"):
+        if key in retry:
+            value = encode(retry[key])
+            seconds = key != "max_attempts"
+            if seconds and not _MICROSECONDS.fullmatch(value):
+                return None
+            arguments.append(f", {key} => " + (f"'{value} seconds'" if seconds else value))
+    if list(retry) != [k for k in ("max_attempts", "max_backoff", "base_delay") if k in retry]:
+        return None
+    if retry_fault(retry) is not None or not retry.get("max_backoff", 1):
+        return None
+    inner = call(replace(node, retry=None))
+    return inner and ["df.with_retry(", *inner, *arguments, ")"]
 
 
 def _unnamed(node: Node) -> Call | None:
