@@ -254,3 +254,38 @@ def test_a_failing_branch_does_not_take_a_signal_from_the_other() -> None:
     end(simulation, "a", no())
     simulation.signal("go", "1")
     assert (simulation.status, simulation.unread) == ("failed", [])
+
+
+def test_a_signal_that_ends_all_branches_ends_their_join_once() -> None:
+    simulation = started(loop(join(GO, GO).named("x"), min_interval=60))
+    simulation.advance(at(1))
+    decision = simulation.report(Wake((sent(1, 1),)))
+    assert [(each.loop, each.iteration) for each in decision.iterations] == [(0, 1)]
+    assert len(decision.names) == 1
+
+
+def test_a_signal_that_both_branches_of_a_race_wait_for_has_the_left_one_win_once() -> None:
+    simulation = started(seq(race(GO, seq(GO, "b")).named("x"), "a"))
+    simulation.advance(at(1))
+    decision = simulation.report(Wake((sent(1, 1),)))
+    assert (len(decision.names), simulation.ready) == (1, [6])
+    # THEN, RACE, GO, THEN, GO, b, a
+    assert statuses(simulation)[1:6] == [
+        "completed", "completed", "cancelled", "cancelled", "skipped",
+    ]  # fmt: skip
+
+
+def test_a_signal_does_not_reach_what_it_has_made_begin_anew() -> None:
+    simulation = started(seq("z", loop(race(GO, seq(GO, sleep(1))), min_interval=0)))
+    end(simulation, "z")
+    simulation.advance(at(1))
+    decision = simulation.report(Wake((sent(1, 1),)))
+    assert [each.iteration for each in decision.iterations] == [1]
+    assert statuses(simulation)[2:] == [
+        "running",
+        "running",
+        "waiting",
+        "running",
+        "waiting",
+        "pending",
+    ]

@@ -174,6 +174,8 @@ class Control(Turn):
         """When all branches have ended, the first one that did not succeed decides, in order."""
         if self.branches_ended(planned.number) < len(planned.branches):
             return
+        if self.is_over(planned.number):  # a signal ended several at once: told already
+            return
         for position, branch in enumerate(planned.branches, start=1):
             state = self.state(branch)
             if state.status == "failed":

@@ -58,8 +58,10 @@ BEGIN
     -- They came when the run was just ending: nobody will ever look at them.
     DELETE FROM df.signals s WHERE s.is_new AND s.submitted_by = df._me()
         AND NOT EXISTS (SELECT FROM df.instances i WHERE i.id = s.instance_id AND i.status IN ('pending', 'running'));
+    -- An array: of `IN (SELECT …)` the planner made a look for signals in every run that is alive.
     RETURN ARRAY(SELECT i.id FROM df.instances i
-                 WHERE i.id IN (SELECT s.instance_id FROM df.signals s WHERE s.is_new AND s.submitted_by = df._me() AND s.instance_id <> ALL (locked))
+                 WHERE i.id = ANY (ARRAY(SELECT DISTINCT s.instance_id FROM df.signals s
+                                         WHERE s.is_new AND s.submitted_by = df._me() AND s.instance_id <> ALL (locked)))
                    AND i.submitted_by = df._me() AND i.status = 'running' AND i.parked IS NULL
                  LIMIT most FOR NO KEY UPDATE SKIP LOCKED);
 END $$;
