@@ -14,8 +14,9 @@ $$;
 CREATE OR REPLACE FUNCTION df._check_retention(value jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    length interval := CASE WHEN value = '"forever"' THEN interval '1 day' ELSE df._read_retention(value) END;
+    length interval;
 BEGIN
+    length := CASE WHEN value = '"forever"' THEN interval '1 day' ELSE df._read_retention(value) END;
     IF length IS NULL OR length <= interval '0' OR clock_timestamp() - length > clock_timestamp() THEN
         RAISE invalid_parameter_value;
     END IF;
@@ -25,7 +26,8 @@ EXCEPTION WHEN data_exception THEN
 END $$;
 
 -- Part of every engine's sweep: deletes ended lineages of which every run ended longer ago than `retention`, with all that belongs to
--- them: about `most` runs, and fewer when they are large. Returns how many; as long as it is `most` or more, more may be left.
+-- them: about `most` runs, and fewer when they are large. Returns how many; as long as it is not 0, more may be left. Waits for nobody:
+-- what another engine is deleting is left to it.
 -- The caller's own runs, and for who acts for the schema's owner those of dropped roles.
 CREATE OR REPLACE FUNCTION df._prune(most integer) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_mergejoin = off AS $$
