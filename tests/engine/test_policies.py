@@ -10,7 +10,7 @@ import pytest
 from tests.engine import step_handlers as handlers
 from tests.engine.support import Database, wait_until
 from workbench.engine.worker import Engine
-from workbench.graph import join, loop, py, ref, seq, sql
+from workbench.graph import join, loop, py, ref, seq, sql, wait_for_schedule
 from workbench.graph.policies import with_retry
 
 FLAKY = "SELECT 1 / (nextval('calls') - {n})"
@@ -149,3 +149,15 @@ def test_an_attempts_row_says_in_which_iteration_it_was(db: Database, engine: En
         "SELECT iterations FROM df.attempts WHERE instance_id = %s AND node_id = 2 ORDER BY rev",
         run,
     ) == [[1], [2]]
+
+
+@pytest.mark.parametrize(("first", "told"), [(True, 0), (False, 1)])
+def test_a_start_says_when_a_loop_would_not_wait_after_a_failure(
+    db: Database, *, first: bool, told: int
+) -> None:
+    wait, work = wait_for_schedule("0 * * * *"), sql("SELECT 1")
+    notices: list[str] = []
+    db.conn.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
+    db.start(loop(wait >> work if first else work >> wait), on_failure="continue")
+    assert len(notices) == told
+    assert all("followed by the next one after a second" in notice for notice in notices)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -80,7 +82,8 @@ def start(conn: psycopg.Connection[Any], call: Start) -> str:
         The role lacks a right.
     """
     try:
-        row = conn.execute(_CALL, _arguments(call)).fetchone()
+        with _notices_as_warnings(conn):
+            row = conn.execute(_CALL, _arguments(call)).fetchone()
     except psycopg.errors.InsufficientPrivilege as refused:
         raise DatabaseError(
             f"{_reason(refused)} Nothing was started. The schema's owner grants what is missing."
@@ -91,6 +94,24 @@ def start(conn: psycopg.Connection[Any], call: Start) -> str:
         raise kind(f"{reason} Nothing was started.") from None
     assert row is not None
     return str(row[0])
+
+
+@contextmanager
+def _notices_as_warnings(conn: psycopg.Connection[Any]) -> Iterator[None]:
+    """What the server thinks of a graph, where its user sees it."""
+
+    def warn(notice: psycopg.errors.Diagnostic) -> None:
+        hint = f". {notice.message_hint}" if notice.message_hint else ""
+        told.append(f"{notice.message_primary}{hint}")
+
+    told: list[str] = []
+    conn.add_notice_handler(warn)
+    try:
+        yield
+    finally:
+        conn.remove_notice_handler(warn)
+    for text in told:
+        warnings.warn(text, stacklevel=5)  # the caller of Bench.start
 
 
 def _reason(refused: psycopg.Error) -> str:

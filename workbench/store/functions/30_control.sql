@@ -36,6 +36,9 @@ BEGIN
         END IF;
     END IF;
     PERFORM df._check_graph(graph);
+    IF on_failure = 'continue' THEN
+        PERFORM df._warn_of_late_waits(graph::jsonb);
+    END IF;
     definition.kind := 'start';
     definition.label := label;
     definition.graph := graph;
@@ -47,6 +50,22 @@ BEGIN
     definition.max_backoff := max_backoff;
     definition.on_failure := on_failure;
     RETURN df._new_run(definition, idempotency_key, NULL, tell);
+END $$;
+
+-- A loop that waits after its work has nothing to wait for when the work has failed.
+CREATE OR REPLACE FUNCTION df._warn_of_late_waits(graph jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    late record;
+BEGIN
+    FOR late IN
+        WITH walk AS MATERIALIZED (SELECT w.node_id, w.path, w.node ->> 'node_type' AS kind FROM df._walk(graph) w)
+        SELECT l.node_id, w.kind FROM walk l JOIN walk w ON regexp_replace(w.path, '(\.right)+$', '') = l.path || '.left'
+        WHERE l.kind = 'LOOP' AND w.kind IN ('WAIT_SCHEDULE', 'SLEEP', 'SIGNAL') AND w.path LIKE '%.right'
+    LOOP
+        RAISE NOTICE 'loop #% ends with its % step: an iteration that fails is followed by the next one after a second', late.node_id, late.kind
+            USING HINT = 'Put the wait first, so that a failed iteration waits for its time, too.';
+    END LOOP;
 END $$;
 
 CREATE OR REPLACE FUNCTION df._check_mode(transaction_mode text) RETURNS void LANGUAGE plpgsql AS $$
