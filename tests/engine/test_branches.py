@@ -197,3 +197,26 @@ def test_a_signal_in_a_branch_that_lost_is_no_longer_waited_for(
     db.execute("SELECT df.signal(%s, 'go', '1')", run)
     db.wait(run)
     assert db.result(run)["data"] == 1
+
+
+def test_a_join_too_large_to_store_fails_and_the_engine_goes_on(
+    db: Database, engine: Engine
+) -> None:
+    half = sql("SELECT repeat('x', 9 * 1024 * 1024) AS text")
+    run = db.start(join(half, half))
+    db.wait(run, "failed")
+    assert "JOIN #0 are larger than 16 MiB together" in db.error(run)["message"]
+    db.wait(db.start("SELECT 1"))
+
+
+def test_a_transition_of_a_due_run_that_cannot_be_written_parks_that_run_alone(
+    db: Database, engine: Engine
+) -> None:
+    """A wait ends by the clock, and there is no report to blame."""
+    half = sql("SELECT repeat('x', 9 * 1024 * 1024) AS text")
+    large = db.start(join(half, half, sleep(1)))
+    others = [db.start(sleep(1)) for _ in range(5)]
+    for run in others:
+        db.wait(run)
+    wait_until(lambda: db.value("SELECT parked IS NOT NULL FROM df.instances WHERE id = %s", large))
+    assert db.value("SELECT count(*) FROM df.instances WHERE parked IS NOT NULL") == 1

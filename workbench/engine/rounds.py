@@ -44,6 +44,7 @@ class _Search:
     tokens: list[str] = field(default_factory=list)  # one for each leaf that it may claim
     suspect: bool = False  # whether one of them may be a leaf that was lost before
     due: int = 0  # runs to start, at most
+    found: list[str] = field(default_factory=list)  # those runs
 
 
 class _Found(NamedTuple):
@@ -68,7 +69,6 @@ class Rounds:
         self.look_for_due = True
         self.look_for_ready = True
         self.start_without_room = False
-        self._due: list[RunRow] = []  # by the transaction under way
         self._watermark = _EPOCH
         self._released: list[str] = []  # cancelled claims whose end is still to be confirmed
         self._due_singly = 0  # rounds in which to take one due run only
@@ -106,13 +106,14 @@ class Rounds:
 
     async def _record(self, session: Session, reports: list[Report], room: int) -> None:
         """Takes out of `reports` what it has dealt with before it raises."""
+        search = self._search(room)
         try:
-            await self._transact(session, reports, self._search(room))
+            await self._transact(session, reports, search)
         except psycopg.Error as failed:
             if session.broken:
                 raise
             await session.run(verbs.ROLLBACK)
-            if not reports and not self._trouble(failed):
+            if not reports and not self._trouble(search.found, failed):
                 log.error("a round failed: %s", failed)
                 raise
             if len(reports) == 1:
@@ -121,11 +122,10 @@ class Rounds:
                 await self._alone(session, reports[0])
                 del reports[0]
 
-    def _trouble(self, failed: psycopg.Error) -> bool:
+    def _trouble(self, due: list[str], failed: psycopg.Error) -> bool:
         """A transition of a run that was due cannot be written: find out which, and park it. Whether
         that is all there is to it.
         """
-        due = [row.id for row in self._due]
         if len(due) == 1:
             self._troubled[due[0]] = failed
         self._due_singly = 0 if len(due) == 1 else len(due)
@@ -143,13 +143,12 @@ class Rounds:
 
     async def _transact(self, session: Session, reports: list[Report], search: _Search) -> None:
         """One round, or one report's part of it. It may be repeated when it raises."""
-        self._due = []
         self._core.workload.promised += len(search.tokens)
         try:
             found = await self._open(session, reports, search)
         finally:
             self._core.workload.promised -= len(search.tokens)
-        self._due = found.due
+        search.found.extend(row.id for row in found.due)
         self._claimed(found, search)
         batch = Batch(self._core, found.survey.at)
         try:
