@@ -236,8 +236,11 @@ class _Machine(Control):
             self.decision.listens = True
             return
         reached = [n for n in waiting if self.began(n) <= signal.sent_at] or waiting[:1]
-        for node in reached:
-            self.signalled(node, signal.data)
+        for node, began in [(node, self.began(node)) for node in reached]:
+            # What follows from one may have ended another, or begun it anew.
+            if self.state(node).status == "waiting" and self.began(node) == began:
+                self.signalled(node, signal.data)
+                self.work_off()
         if reached:
             self.decision.taken.append(signal.id)
         else:
