@@ -241,7 +241,7 @@ def test_unfinished_counts_live_runs_and_live_engines(dsn: str, conn: psycopg.Co
     conn.execute("SELECT df.cancel(%s)", (start(conn),))
     assert monitor.unfinished(conn) == (1, 0)
     with psycopg.connect(dsn, autocommit=True) as engine:
-        engine.execute("SELECT df._enter('e1', 'host', 1, '0', 1)")
+        engine.execute("SELECT df._enter('e1', 'host', 1, '0', 1, 2, 2)")
         assert monitor.unfinished(conn) == (1, 1)
         conn.execute("UPDATE df.engines SET last_seen_at = clock_timestamp() - interval '1 minute'")
         assert monitor.unfinished(conn) == (1, 0)

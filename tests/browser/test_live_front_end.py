@@ -14,8 +14,8 @@ from tests.unit.view_samples import at, node, run, sequence
 from workbench.store.records import NodeRow
 from workbench.views.clock import milliseconds
 from workbench.views.live_widget import LiveWidget
-from workbench.views.run_view import run_html
 from workbench.views.run_data import RunData
+from workbench.views.run_view import run_html
 from workbench.views.words import duration
 
 SHOW = """async ([module, style, state]) => {
