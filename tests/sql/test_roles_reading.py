@@ -131,7 +131,7 @@ def test_sharing_is_not_consulted_for_ones_own_rows(
     mine.execute("SET enable_seqscan = off")
     query = (
         "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT n.node_id FROM df.nodes n"
-        " WHERE n.status = 'ready' AND n.submitted_by = df._me()"
+        " WHERE n.status = 'ready' AND n.gate IS NULL AND n.submitted_by = df._me()"
         " ORDER BY n.ready_at LIMIT 4 FOR NO KEY UPDATE SKIP LOCKED"
     )
     mine.execute("UPDATE df.nodes SET status = 'ready', ready_at = now()")
