@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.engine.conftest import Role, StartEngine
-from tests.engine.support import Database
+from tests.engine.support import Database, wait_until
 from tests.sql.lineages import end, failed, retry
 from workbench.graph import seq, sleep, sql
 
@@ -317,3 +317,11 @@ def test_what_is_finished_is_not_read_through_each_time(db: Database) -> None:
         before = db.value(read)
         assert prune(db) == 0
         assert db.value(read) - before < 50
+
+
+def test_engines_prune_by_themselves_until_nothing_is_left(
+    db: Database, start_engine: StartEngine
+) -> None:
+    db.conn.execute(FILL, {"runs": 500})
+    start_engine()
+    wait_until(lambda: db.value("SELECT count(*) FROM df.instances") == 0, what="all are pruned")

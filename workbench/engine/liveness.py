@@ -33,6 +33,7 @@ LOOK = 0.3  # seconds between looks: a killed engine is missed in two of them
 BEAT = 1.0  # seconds between heartbeats, when the limit leaves room for several
 COMPARE = 2.0  # seconds between comparisons of tokens
 STALLED = 60.0  # seconds between searches for runs in which nothing is alive
+RETENTION = 60.0  # seconds between searches for finished runs that are past retention
 MOST = 200
 
 
@@ -56,7 +57,7 @@ class Liveness:
         self._seen: dict[str, _Seen] = {}
         self._recovering: set[str] = set()
         self._to_acknowledge = 0
-        self._last = dict.fromkeys(("beat", "compare", "stalled"), 0.0)
+        self._last = dict.fromkeys(("beat", "compare", "stalled", "retention"), 0.0)
 
     async def enter(self, session: Session) -> None:
         """Take a place in `df.engines`: the old one when it still counts as alive, else a new
@@ -105,6 +106,8 @@ class Liveness:
             await self._compare(session)
         if self._due("stalled", STALLED):
             await self._revive(session)
+        if self._due("retention", RETENTION):
+            await self._prune(session)
 
     def compare_next(self) -> None:
         """Compare tokens at the next look: something may have been cancelled."""
@@ -235,6 +238,12 @@ class Liveness:
         gone.
         """
         await session.run(verbs.revive(MOST), verbs.fail_orphaned(MOST))
+
+    async def _prune(self, session: Session) -> None:
+        """Delete a batch of what is past retention; where there was any, look again at once."""
+        (result,) = await session.run(verbs.prune(MOST))
+        if rows(result) != [["0"]]:
+            self._last["retention"] = 0.0
 
     async def leave(self, session: Session) -> None:
         await session.run(verbs.leave(self._core.identity))

@@ -276,6 +276,10 @@ def fail_orphaned(most: int) -> Statement:
     return Statement(b"SELECT df._fail_orphaned_runs($1)", (_number(most),), prepared=True)
 
 
+def prune(most: int) -> Statement:
+    return Statement(b"SELECT df._prune($1)", (_number(most),), prepared=True)
+
+
 def setting(name: str) -> Statement:
     return Statement(b"SELECT df._setting($1)", (name.encode(),))
 
