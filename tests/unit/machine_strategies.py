@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -132,23 +133,37 @@ def _loops(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     )  # fmt: skip
 
 
+def _graphs(leaves: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    return st.recursive(
+        st.builds(_named, leaves, _NAMES),
+        lambda inner: st.builds(_named, _any_composite(inner), _NAMES),
+        min_leaves=5,
+        max_leaves=16,
+    )
+
+
 #: Graphs of all node types. Every wait for a signal has a name of its own, after its number.
-LANGUAGE: st.SearchStrategy[Node] = st.recursive(
-    st.builds(_named, _ANY_LEAF, _NAMES),
-    lambda inner: st.builds(_named, _any_composite(inner), _NAMES),
-    min_leaves=5,
-    max_leaves=16,
-).map(lambda graph: _own_signals(graph, 0))
+LANGUAGE = _graphs(_ANY_LEAF).map(
+    lambda graph: _signals(graph, 0, lambda n: {"signal_name": f"signal-{n}"})
+)
+
+#: The same with more waits, of one name, some of which have no end.
+SHARED_SIGNALS = _graphs(st.one_of(_ANY_LEAF, st.just(wait_for_signal("go")))).map(
+    lambda graph: _signals(
+        graph,
+        0,
+        lambda n: {"signal_name": "go", "timeout_seconds": n % 3 or None},
+    )
+)
 
 
-def _own_signals(node: Node, number: int) -> Node:
+def _signals(node: Node, number: int, config: Callable[[int], dict[str, Any]]) -> Node:
     following, children = number + 1, []
     for child in node.children():
-        children.append(_own_signals(child, following))
+        children.append(_signals(child, following, config))
         following += child.count
     if node.node_type == "SIGNAL":
-        config = json.loads(node.query or "") | {"signal_name": f"signal-{number}"}
-        return replace(node, query=json.dumps(config))
+        return replace(node, query=json.dumps(json.loads(node.query or "") | config(number)))
     rest = iter(children)
     slots: dict[str, Any] = {
         slot: next(rest)

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.unit.machine_strategies import DELAYS, ERRORS, LANGUAGE, LIMITS, POLICIES
+from tests.unit.machine_strategies import DELAYS, ERRORS, LIMITS, POLICIES, SHARED_SIGNALS
 from tests.unit.watching import Watched, rebuilt
 from workbench.engine.machine import Limits, decide
 from workbench.engine.model import (
@@ -63,7 +63,7 @@ def claimed(machine: AnyOrder) -> bool:
 class AnyOrder(RuleBasedStateMachine):
     """One run and everything that can happen to it."""
 
-    @initialize(graph=LANGUAGE, policy=POLICIES, keep=st.booleans(), limits=LIMITS)
+    @initialize(graph=SHARED_SIGNALS, policy=POLICIES, keep=st.booleans(), limits=LIMITS)
     def new_run(self, graph: Node, policy: Policy, keep: bool, limits: Limits) -> None:
         on_failure = "continue" if keep else "fail"
         rules = Policy(policy.max_attempts, policy.max_backoff, on_failure, policy.base_delay)
@@ -217,7 +217,12 @@ class AnyOrder(RuleBasedStateMachine):
             value = self.kind(node)
             self.simulation.report(Completed(node, token, Value(value)))
         status = self.simulation.run_to_end(self.kindly, most=3000)
-        assert status in TERMINAL
+        while status == "running":  # some wait for a signal, without end
+            waiting = self.run.nodes.copy()
+            for name in self.run.plan.listeners:
+                self.simulation.signal(name)
+            status = self.simulation.run_to_end(self.kindly, most=3000)
+            assert self.run.nodes != waiting
         assert was in (status, "running")
 
     def kindly(self, each: Try) -> Outcome:

@@ -66,6 +66,7 @@ class Watched(Simulation):
         check_counts(self.run, decision)
         check_states(self.run)
         check_relatives(self.run)
+        check_races(self.run)
         check_values(self.run, decision, self.values.keys())
 
 
@@ -77,6 +78,11 @@ def check_versions(before: Run, after: Run, decision: Decision) -> None:
             assert new.rev == after.version
         else:
             assert new == old
+        if old.status in TERMINAL and new.status != old.status:
+            loops = after.plan.loops(number)
+            assert any(before.nodes[n].iteration != after.nodes[n].iteration for n in loops)
+    iterations = [(each.loop, each.iteration, each.started_at) for each in decision.iterations]
+    assert len(set(iterations)) == len(iterations)
 
 
 def check_counts(run: Run, decision: Decision) -> None:
@@ -129,6 +135,14 @@ def check_relatives(run: Run) -> None:
         below = alive & set(range(number + 1, planned.last + 1))
         inner = state.status == "running" and state.token is None
         assert bool(below) == inner, f"#{number} is {state.status}, and alive in it: {below}"
+
+
+def check_races(run: Run) -> None:
+    """Exactly one branch has decided a race that is decided."""
+    for planned in run.plan:
+        if planned.type == "RACE" and run.nodes[planned.number].status in ("completed", "failed"):
+            branches = [run.nodes[branch].status for branch in planned.branches]
+            assert sum(status in ("completed", "failed") for status in branches) == 1
 
 
 def check_values(run: Run, decision: Decision, known: object) -> None:
