@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from workbench.views.explain_view import ExplainView
     from workbench.views.run_data import RunData
     from workbench.views.run_view import RunView
+    from workbench.views.timeline_view import TimelineView
 
 __all__ = ["NodeResult", "Run"]
 
+_KEPT_ITERATIONS = 100  # of each loop, in the database: what the timeline shows
 _FINISHED = ("completed", "failed", "cancelled")
 _PATIENCE = 4.0  # seconds of waiting after which a look at what is missing is worth it
 _POLL = (0.01, 0.25)  # seconds between looks at a run that another engine executes: from, to
@@ -374,7 +376,24 @@ class Run:
             rows = explain.run_rows(conn, self.id)
         return ExplainView(text, rows, run=self._data(self._database))
 
-    def _data(self, database: Database) -> RunData:
+    def timeline(self) -> TimelineView:
+        """When everything happened: a bar an attempt, the waits between them with their source.
+
+        Returns
+        -------
+        TimelineView
+            As a cell's last line it can be zoomed and panned, and follows the run until it ends.
+            `.df` has a row an attempt, wait or iteration; `.figure` is the plotly figure.
+        """
+        from workbench.views.timeline_view import TimelineSource, TimelineView
+
+        source = TimelineSource(
+            fetch=lambda: self._data(self._waiter.watching(), _KEPT_ITERATIONS),
+            subscribe=lambda listener: self._waiter.watch(self.id, listener),
+        )
+        return TimelineView(self._data(self._database, _KEPT_ITERATIONS), source)
+
+    def _data(self, database: Database, iterations: int | None = None) -> RunData:
         from workbench.views.run_data import ATTEMPTS, ITERATIONS, RunData
 
         with database.connection() as conn:  # the run first: one that has ended changes no more
@@ -382,7 +401,7 @@ class Run:
                 monitor.run_row(conn, self.id),
                 monitor.run_nodes(conn, self.id),
                 monitor.run_attempts(conn, self.id, ATTEMPTS),
-                monitor.run_iterations(conn, self.id, ITERATIONS),
+                monitor.run_iterations(conn, self.id, iterations or ITERATIONS),
                 monitor.unread_signals(conn, self.id),
             )
 

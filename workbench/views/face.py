@@ -18,7 +18,7 @@ from workbench.views.base import stylesheet
 from workbench.views.clock import milliseconds
 from workbench.views.follow import Followed, Shown
 
-__all__ = ["FaceWidget", "module", "style"]
+__all__ = ["FaceWidget", "HiddenWidget", "module", "style"]
 
 log = logging.getLogger("workbench")
 
@@ -37,6 +37,12 @@ def style(*names: str) -> str:
 
 def _file(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+class HiddenWidget(anywidget.AnyWidget):
+    """Carries something that other widgets of the page need."""
+
+    _esm = "export default {};"
 
 
 class FaceWidget(anywidget.AnyWidget):
