@@ -77,13 +77,13 @@ export default {
       const { data, layout, open } = given;
       const traces = data.map((trace) => ({ ...painted(trace, look), base: trace.base.map(local), x: [...trace.x] }));
       const shown = painted(layout, look);
-      shown.font.family = getComputedStyle(chart).fontFamily;
+      shown.font.family = shown.hoverlabel.font.family = getComputedStyle(chart).fontFamily;
       for (const [trace, place] of open) traces[trace].x[place] = Math.max(now() - data[trace].base[place], 1);
       for (const line of shown.shapes) line.x0 = line.x1 = local(now());
       const [first, last] = layout.xaxis.range;
       const reached = shown.shapes.length ? now() + (now() - first) * 0.02 : last;
       shown.xaxis.range = [local(first), local(Math.max(last, reached))];
-      engine.react(chart, traces, shown, { displaylogo: false, responsive: true, scrollZoom: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "toImage"] });
+      engine.react(chart, traces, shown, { displaylogo: false, responsive: true, scrollZoom: true, modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]] });
     };
     const hear = () => { asOf = model.get("as_of"); heard = performance.now(); };
     hear();

@@ -63,13 +63,13 @@ def _trace(
 ) -> dict[str, Any]:
     colour = f"--wb-{LOOKS[word]}"
     wait = spans[0][1].kind == "wait"
-    marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
+    # An outline, too: what took a moment is still to be seen among hours.
+    marker: dict[str, Any] = {"color": colour, "line": {"width": 1, "color": colour}}
     if wait:
         marker["pattern"] = {
             "shape": "/", "fillmode": "overlay", "size": 6, "solidity": 0.22, "fgcolor": colour,
             "bgcolor": "--wb-bg",
         }  # fmt: skip
-        marker["line"] = {"width": 1, "color": colour}
     return {
         "type": "bar",
         "orientation": "h",
@@ -123,6 +123,7 @@ def _layout(
         "showlegend": False,
         "dragmode": "pan",
         "uirevision": data.run.run_id,  # zoomed and panned places stay when it is drawn anew
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "--wb-line", "activecolor": "--wb-fg"},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": "--wb-fg", "size": 12},
