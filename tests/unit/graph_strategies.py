@@ -38,6 +38,7 @@ JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 _NAMES = st.none() | IDENTIFIERS
+_RETRY_KEYS = ("max_attempts", "max_backoff", "base_delay")
 _DELAYS = st.integers(1, 10**6).map(lambda n: n / 1000)
 _RETRY = st.none() | st.builds(
     lambda *values: {key: value for key, value in zip(_RETRY_KEYS, values, strict=True) if value},
@@ -45,7 +46,6 @@ _RETRY = st.none() | st.builds(
     st.none() | _DELAYS,
     st.none() | _DELAYS,
 )
-_RETRY_KEYS = ("max_attempts", "max_backoff", "base_delay")
 _SQL = st.builds(
     lambda query, name, retry, plain: Node(
         "SQL",

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from datetime import datetime
 from typing import Any
 
-from workbench.engine.model import NodeState, Run
+from workbench.engine.model import TERMINAL, NodeState, Run
 from workbench.engine.plan import Plan
 from workbench.engine.policy import Policy
 from workbench.store.verbs import LockedRow, RunRow
@@ -20,6 +20,8 @@ __all__ = ["Copies", "unreadable"]
 
 #: Nodes of the plans that are kept for the next run of the same graph: about 20 MB.
 KEPT_NODES = 50_000
+#: Nodes of the copies that are kept although nothing of their runs executes.
+ASIDE_NODES = 10_000
 
 
 class _Plans:
@@ -43,13 +45,15 @@ class _Plans:
 
 class Copies:
     """The runs an engine holds in memory, by id. A copy lives as long as the engine executes a leaf
-    of its run.
+    of its run, and for a while after that, if it is no large one.
 
     `database` is the name of the one that holds the runs.
     """
 
     def __init__(self, database: str | None = None) -> None:
         self._runs: dict[str, Run] = {}
+        self._aside: OrderedDict[str, int] = OrderedDict()  # those that may be dropped; their sizes
+        self._aside_nodes = 0
         self._plans = _Plans()
         self._database = database
 
@@ -64,10 +68,29 @@ class Copies:
 
     def drop(self, run: str) -> None:
         self._runs.pop(run, None)
+        self.hold(run)
+
+    def hold(self, run: str) -> None:
+        """Something of this run executes here: its copy must stay."""
+        self._aside_nodes -= self._aside.pop(run, 0)
+
+    def put_aside(self, run: str) -> None:
+        """Nothing of this run executes here: its copy stays while there is room for it."""
+        copy = self._runs.get(run)
+        if copy is None or copy.status in TERMINAL or len(copy.plan) > ASIDE_NODES:
+            self.drop(run)
+            return
+        self.hold(run)
+        self._aside[run] = len(copy.plan)
+        self._aside_nodes += len(copy.plan)
+        while self._aside_nodes > ASIDE_NODES:
+            self.drop(next(iter(self._aside)))
 
     def clear(self) -> None:
         """Forget everything: after a reconnect no copy is trusted."""
         self._runs.clear()
+        self._aside.clear()
+        self._aside_nodes = 0
 
     def distrust(self, run: str) -> None:
         """Have all rows of a run read again when it is next locked."""

@@ -50,6 +50,11 @@ class Settled:
     ended: list[Claim] = field(default_factory=list)
     foreign: bool = False
 
+    @property
+    def frees(self) -> bool:
+        """Whether more claims end than are taken."""
+        return len(self.ended) > len(self.claims)
+
 
 class Host(Protocol):
     """Who puts into effect what a core has settled: the engine around it."""
@@ -143,6 +148,7 @@ class Core:
         state.started_at, state.ready_at = decision.at, None
         claim = Claim(run.id, node, state.token, suspect=state.losses > 0)
         self.workload.add(claim)
+        self.copies.hold(run.id)
         return claim
 
     def committed(self, settled: Settled) -> None:
@@ -178,11 +184,12 @@ class Core:
         """The transaction was rolled back, or nobody knows: what was taken with it is not ours."""
         for each in settled:
             self.workload.remove(*each.claims)
+            self.release_copy(each.run.id)
 
     def release_copy(self, run: str) -> None:
-        """Keep no copy of a run in which nothing executes here."""
+        """Nothing of a run executes here any more, perhaps."""
         if not self.workload.busy_with(run):
-            self.copies.drop(run)
+            self.copies.put_aside(run)
 
 
 def _remember(run: Run, change: NameChange) -> None:

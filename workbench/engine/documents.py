@@ -49,6 +49,7 @@ def statement(
     decisions: Iterable[tuple[str, Decision]],
     *,
     tell: bool = False,
+    frees: bool = False,
     prepared: bool = True,
 ) -> Statement:
     """The one statement that makes these decisions durable.
@@ -63,6 +64,8 @@ def statement(
         Pairs of run id and decision.
     tell:
         Whether the commit wakes the other engines.
+    frees:
+        Whether it leaves room that others may be waiting for.
     """
     parts: dict[str, list[str]] = {name: [] for name in PARTS}
     for run, decision in decisions:
@@ -87,7 +90,7 @@ def statement(
         if decision.listens or decision.taken or decision.looked_at:
             parts["signals"].append(_signals(run, decision))
     documents = [f"[{','.join(part)}]" if part else None for part in parts.values()]
-    return verbs.checkpoint(engine, at, documents, tell=tell, prepared=prepared)
+    return verbs.checkpoint(engine, at, documents, tell=tell, frees=frees, prepared=prepared)
 
 
 def _add_names(parts: dict[str, list[str]], run: str, decision: Decision) -> None:

@@ -163,6 +163,8 @@ class Rounds:
             self._core.abandoned(batch.settled.values())
             # They are claimed and will not be executed: the comparison of tokens gives them back.
             self._core.workload.discard(row.token for row in found.claims)
+            for claimed in found.claims:
+                self._core.release_copy(claimed.run)
             raise
         if search.due and len(found.due) >= search.due:
             self.look_for_due = True
@@ -239,6 +241,7 @@ class Rounds:
             self.look_for_ready = True
         for row in found.claims:
             self._core.workload.add(Claim(row.run, row.node, row.token, row.suspect))
+            self._core.copies.hold(row.run)
             self._watermark = max(self._watermark, row.ready_at - WATERMARK_MARGIN)
 
     async def _bring_up_to_date(self, session: Session, locked: list[LockedRow]) -> None:
@@ -304,6 +307,7 @@ class Rounds:
                     batch.now,
                     ((run, s.decision) for run, s in batch.settled.items()),
                     tell=any(settled.foreign for settled in batch.settled.values()),
+                    frees=not self._core.hungry and any(s.frees for s in batch.settled.values()),
                 )
             )
         released, self._released = self._released, []

@@ -13,6 +13,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 import psycopg
 from psycopg import pq
@@ -45,6 +46,7 @@ class SqlLeaves:
     def __init__(self, core: Core, connect: Connect) -> None:
         self._core = core
         self._pools = Pools(connect)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def close(self) -> None:
         await self._pools.close()
@@ -94,10 +96,13 @@ class SqlLeaves:
             await self._alone(session, run, claim, sql)
             return False
         reader = ResultReader()
-        version = run.version
+        together = self._core.workload.shared(run.id)
+        version = None if together else run.version
         ran = await step.run_in_transaction(session, sql, leaf, version, _bounded(reader, session))
         claim.stop = None  # a cancel that arrived now would hit the checkpoint
         if ran.blame is None and ran.infrastructure is None:
+            if together:
+                return await self._checkpoint_in_turn(session, run, claim, ran, reader)
             return await self._checkpoint(session, run, claim, ran, reader)
         await session.run(verbs.ROLLBACK)
         if ran.infrastructure is not None:
@@ -133,6 +138,17 @@ class SqlLeaves:
             return
         done = Completed(claim.node, claim.token, value, executed=claim.executed)
         self._core.workload.report(claim, done)
+
+    async def _checkpoint_in_turn(
+        self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
+    ) -> bool:
+        """Branches of one run stand in line here and not before the lock of its row: so the copy
+        knows what each of them did, and nothing has to be read again.
+        """
+        async with self._turns.setdefault(run.id, asyncio.Lock()):
+            leaf = Leaf(claim.run, claim.node, claim.token)
+            await step.lock_run(session, leaf, self._core.copies.version(run.id), ran)
+            return await self._checkpoint(session, run, claim, ran, reader)
 
     async def _checkpoint(
         self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
@@ -192,6 +208,7 @@ class SqlLeaves:
                 settled.decision.at,
                 [(settled.run.id, settled.decision)],
                 tell=settled.foreign,
+                frees=settled.frees and not self._core.hungry,
                 prepared=False,
             ),
             verbs.COMMIT,

@@ -118,6 +118,10 @@ class Workload:
     def busy_with(self, run: str) -> bool:
         return any(claim.run == run for claim in self._claims.values())
 
+    def shared(self, run: str) -> bool:
+        """Whether several leaves of a run execute here."""
+        return sum(claim.run == run for claim in self._claims.values()) > 1
+
     def report(self, claim: Claim, event: ReportEvent) -> None:
         """Hand over how a claim ended. Thread-safe; a claim reports once."""
         if not claim.reported:

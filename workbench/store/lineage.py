@@ -1,13 +1,13 @@
-"""Retrying failed runs, and reading lineages and failures: one function a question, over an ordinary
+"""Retrying and resuming failed runs, and reading lineages and failures: one function a question, over an ordinary
 connection.
 
-The SQL is in `functions/33_lineage.sql`, `34_failures.sql` and `36_retention.sql`; the rows are the
-dataclasses of `lineage_records`.
+The SQL is in `functions/33_lineage.sql`, `34_failures.sql`, `36_retention.sql` and `37_resume.sql`; the
+rows are the dataclasses of `lineage_records`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, LiteralString, TypeVar
@@ -15,10 +15,21 @@ from typing import Any, LiteralString, TypeVar
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-from workbench.errors import DatabaseError, NotFound, StateError, UsageError
+from workbench.errors import DatabaseError, GraphError, NotFound, StateError, UsageError
 from workbench.store.lineage_records import DiffRow, FailureRow, LineageRow, UnresolvedRow
 
-__all__ = ["failures", "lineage", "retention", "retry_run", "run_diff", "unresolved_failures"]
+__all__ = [
+    "failures",
+    "finished_leaves",
+    "lineage",
+    "now",
+    "resume_run",
+    "retention",
+    "retry_run",
+    "run_diff",
+    "run_diffs",
+    "unresolved_failures",
+]
 
 Connection = psycopg.Connection[Any]
 Row = TypeVar("Row")
@@ -49,6 +60,46 @@ def retry_run(conn: Connection, run_id: str, *, tell: bool = True) -> str:
         return str(_value(conn, "SELECT df._retry(%s, %s)", run_id, tell))
 
 
+def resume_run(
+    conn: Connection,
+    run_id: str,
+    *,
+    graph: str | None = None,
+    pairs: Mapping[int, int] | None = None,
+    tell: bool = True,
+) -> str:
+    """Start a failed run once more with the results that it has; the new run's id.
+
+    Parameters
+    ----------
+    graph:
+        A repaired graph as JSON text; None is the run's own.
+    pairs:
+        Of a repaired graph: number of a leaf → number of the leaf of the run that it is.
+    tell:
+        As in `retry_run`.
+
+    Raises
+    ------
+    GraphError
+        The graph was refused.
+    NotFound, StateError, DatabaseError, UsageError
+        As `retry_run`.
+    """
+    ours, theirs = (None, None) if pairs is None else (list(pairs), list(pairs.values()))
+    sql: LiteralString = "SELECT df._resume(%s, %s, %s::integer[], %s::integer[], %s)"
+    with _refusals(run_id):
+        try:
+            return str(_value(conn, sql, run_id, graph, ours, theirs, tell))
+        except psycopg.errors.InvalidParameterValue as refused:
+            raise GraphError(f"{_sentence(refused)} Nothing was started.") from None
+
+
+def finished_leaves(conn: Connection, run_id: str) -> list[int]:
+    """Numbers of the leaves whose results a resumed run would take over."""
+    return [int(row[0]) for row in conn.execute("SELECT df._finished_leaves(%s)", (run_id,))]
+
+
 def lineage(conn: Connection, run_id: str) -> list[LineageRow]:
     """The whole tree of restarts that a run is in, the same from each of its members.
 
@@ -61,8 +112,13 @@ def lineage(conn: Connection, run_id: str) -> list[LineageRow]:
         return _rows(conn, LineageRow, "SELECT * FROM df.lineage(%s)", run_id)
 
 
-def run_diff(conn: Connection, run_id: str) -> list[DiffRow]:
-    """What differs between a run and the one it was made from; nothing for a run that was started.
+def run_diff(conn: Connection, run_id: str, source: str | None = None) -> list[DiffRow]:
+    """What differs between a run and another, or the one it was made from.
+
+    Parameters
+    ----------
+    source:
+        The other run; None is the one that this was made from: no rows for a run that was started.
 
     Raises
     ------
@@ -70,7 +126,23 @@ def run_diff(conn: Connection, run_id: str) -> list[DiffRow]:
         There is no such run, or it is not visible to this role.
     """
     with _refusals(run_id):
-        return _rows(conn, DiffRow, "SELECT * FROM df.run_diff(%s)", run_id)
+        return _rows(conn, DiffRow, "SELECT * FROM df._run_diff(%s, %s)", run_id, source)
+
+
+def run_diffs(conn: Connection, run_ids: Sequence[str]) -> dict[str, list[DiffRow]]:
+    """What differs between each of some runs and the one it was made from."""
+    found: dict[str, list[DiffRow]] = {run_id: [] for run_id in run_ids}
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        for run_id, *rest in cursor.execute("SELECT * FROM df._run_diffs(%s)", (list(run_ids),)):
+            found[run_id].append(DiffRow(*rest))
+    return found
+
+
+def now(conn: Connection) -> datetime:
+    """The database's clock."""
+    moment = _value(conn, "SELECT df.now()")
+    assert isinstance(moment, datetime)
+    return moment
 
 
 def unresolved_failures(

@@ -34,7 +34,7 @@ Error: TypeAlias = Mapping[str, Any]
 class RunRow:
     """One run. `max_backoff` in seconds; `as_of` is the database's clock at the query;
     `missing_handlers` are those that its steps wait for and no living engine has; `attempts`
-    counts the ended ones that are kept.
+    counts the ended ones that are kept. `kind` is how it came to be: start, retry or resume.
     """
 
     run_id: str
@@ -60,6 +60,7 @@ class RunRow:
     as_of: datetime
     missing_handlers: Sequence[str] = ()
     attempts: int = 0
+    kind: str = "start"
 
     @property
     def waits_for(self) -> str | None:
@@ -87,7 +88,8 @@ class NodeRow:
     `result_bytes` are of the whole. A composite has the value of node `result_node`. `columns` is
     `[[name, type], …]`. `ready_at` of a waiting node is when its wait ends or times out, None when
     nothing but a signal ends it. Of a LOOP, `iteration` is the one under way, from 1, begun at
-    `started_at`, and `abandoned` how many have been given up in a row.
+    `started_at`, and `abandoned` how many have been given up in a row. `reused_run`, `reused_node`
+    say whose result a leaf of a resumed run has taken over; None when it is executed here.
     """
 
     node_id: int
@@ -115,6 +117,8 @@ class NodeRow:
     iteration: int = 0
     abandoned: int = 0
     options: Mapping[str, Any] | None = None
+    reused_run: str | None = None
+    reused_node: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ __all__ = [
     "RESET",
     "RESET_AFTER_TAIL",
     "Ran",
+    "lock_run",
     "mark_alone",
     "on_own_path",
     "run_alone",
@@ -123,20 +124,20 @@ async def run_in_transaction(
     session: Session,
     sql: str,
     leaf: Leaf,
-    version: int,
+    version: int | None,
     on_chunk: Callable[[pq.abc.PGresult], None],
 ) -> Ran:
     """Run a statement up to the point where its checkpoint may be written; the transaction stays
     open.
 
-    `version` is that of the caller's copy of the run. OperationalError: the connection was lost on
-    the way.
+    `version` is that of the caller's copy of the run; with None the run is not locked yet, see
+    `lock_run`. OperationalError: the connection was lost on the way.
     """
     results = await session.pipeline(
         *_enter(leaf),
         Statement(sql.encode()),
         *_TAIL,
-        verbs.lock_one(leaf.run, version),
+        *(() if version is None else (verbs.lock_one(leaf.run, version),)),
         stream=_ENTER,
         on_chunk=on_chunk,
     )
@@ -147,7 +148,8 @@ async def run_in_transaction(
             return Ran(infrastructure=failed)
     marker, cancel, read_only = (rows(result)[0][0] for result in results[_SHOWN : _SHOWN + 3])
     ran = Ran(final=results[_ENTER], cancel=cancel or None)
-    ran.locked, ran.now = verbs.read_locked_one(results[_LOCK])
+    if version is not None:
+        ran.locked, ran.now = verbs.read_locked_one(results[_LOCK])
     if marker != leaf.token:
         ran.blame = StepError(
             "the statement changed the setting df.attempt, which marks the engine's transaction: it was rolled back. "
@@ -159,6 +161,12 @@ async def run_in_transaction(
             "Drop SET TRANSACTION READ ONLY from the step."
         )
     return ran
+
+
+async def lock_run(session: Session, leaf: Leaf, version: int, ran: Ran) -> None:
+    """Lock the run of a statement that has run, in its transaction."""
+    (locked,) = await session.run(verbs.lock_one(leaf.run, version))
+    ran.locked, ran.now = verbs.read_locked_one(locked)
 
 
 def mark_alone(leaf: Leaf) -> Statement:

@@ -155,16 +155,18 @@ def checkpoint(
     documents: Sequence[str | None],
     *,
     tell: bool = False,
+    frees: bool = False,
     prepared: bool = True,
 ) -> Statement:
     """`documents` are the JSON arrays of `df._checkpoint`, from `runs` to `signals`."""
     return Statement(
-        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         (
             engine.encode(),
             at.isoformat().encode(),
             *(None if document is None else document.encode() for document in documents),
             b"t" if tell else b"f",
+            b"t" if frees else b"f",
         ),
         prepared,
     )

@@ -174,25 +174,37 @@ $$;
 -- (version and host of the last attempt), setting, variable, policy, input or database. A NULL: not set there. No rows for a run that was
 -- started; handlers and engines only when both runs have attempts.
 CREATE OR REPLACE FUNCTION df.run_diff(run_id text) RETURNS TABLE (what text, name text, before text, after text)
+LANGUAGE sql STABLE AS $$ SELECT * FROM df._run_diff(run_id, NULL) $$;
+
+-- The same against any other run; against the one it was made from when `other` is NULL.
+CREATE OR REPLACE FUNCTION df._run_diff(run text, other text) RETURNS TABLE (what text, name text, before text, after text)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     source text;
     known boolean;
+    missing text;
 BEGIN
-    SELECT i.restart_of_run_id, bool_and(d.settings IS NOT NULL) INTO source, known
-    FROM df.instances i LEFT JOIN df.definitions d ON d.instance_id IN (i.id, i.restart_of_run_id)
-    WHERE i.id = $1 GROUP BY i.id;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'Instance not found or access denied: %', coalesce($1, 'NULL') USING ERRCODE = '02000';
+    SELECT r INTO missing FROM unnest(ARRAY[coalesce(run, 'NULL'), other]) r
+    WHERE r IS NOT NULL AND NOT EXISTS (SELECT FROM df.instances i WHERE i.id = r) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'Instance not found or access denied: %', missing USING ERRCODE = '02000';
     END IF;
+    source := coalesce(other, (SELECT i.restart_of_run_id FROM df.instances i WHERE i.id = run));
+    SELECT bool_and(d.settings IS NOT NULL) INTO known FROM df.definitions d WHERE d.instance_id IN (run, source);
     RETURN QUERY
     SELECT what, name, b.value, a.value
-    FROM (SELECT * FROM df._facts(source)) b FULL JOIN (SELECT * FROM df._facts($1)) a USING (what, name)
+    FROM (SELECT * FROM df._facts(source)) b FULL JOIN (SELECT * FROM df._facts(run)) a USING (what, name)
     WHERE source IS NOT NULL AND b.value IS DISTINCT FROM a.value
       AND (known OR what <> 'setting') AND (what NOT IN ('handler', 'engine') OR (b.value IS NOT NULL AND a.value IS NOT NULL))
     ORDER BY what, name;
 END $$;
+
+-- What differs between each of these runs and the one it was made from.
+CREATE OR REPLACE FUNCTION df._run_diffs(runs text[]) RETURNS TABLE (run_id text, what text, name text, before text, after text)
+LANGUAGE sql STABLE AS $$
+    SELECT r.id, d.* FROM unnest(runs) AS r (id) CROSS JOIN LATERAL df._run_diff(r.id, NULL) d
+$$;
 
 -- What a run was made of and executed by, as far as runs are compared.
 CREATE OR REPLACE FUNCTION df._facts(run text) RETURNS TABLE (what text, name text, value text)

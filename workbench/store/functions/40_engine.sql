@@ -122,10 +122,10 @@ $$;
 
 -- Writes transitions that workbench.engine.machine decided at one moment; the caller holds the locks of all these runs. Keys
 -- that are absent mean NULL, 0 or false: most of a transition's are, and reading JSON is a large part of what it costs.
--- `tell`: something in it concerns other engines.
+-- `tell`: something in it concerns other engines. `frees`: there is room that this engine does not need.
 CREATE OR REPLACE FUNCTION df._checkpoint(
     engine text, at timestamptz, runs json, nodes json, attempts json, cancelled json, gathered json, named json, moved json,
-    iterations json, signals json, tell boolean
+    iterations json, signals json, tell boolean, frees boolean
 ) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -155,7 +155,7 @@ BEGIN
     IF cancelled IS NOT NULL THEN
         tell := df._end_claims(at, cancelled) OR tell;
     END IF;
-    IF attempts IS NOT NULL AND EXISTS (SELECT FROM df.engines e WHERE e.hungry) THEN
+    IF frees AND EXISTS (SELECT FROM df.engines e WHERE e.hungry) THEN
         PERFORM df._tell_hungry(engine);
     END IF;
     IF nodes IS NOT NULL THEN

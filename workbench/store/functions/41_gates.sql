@@ -49,7 +49,7 @@ BEGIN
             RETURN;
         END IF;
         SELECT * INTO used FROM df._in_use();
-        free := least(asked, used.most_activity - used.activity);
+        free := least(asked, used.most_activity - used.activity, df._fair_share(engine, used.most_activity));
         free_http := used.most_http - used.http;
     END IF;
     IF suspect AND free > 0 THEN
@@ -89,6 +89,16 @@ BEGIN
         RETURN QUERY SELECT NULL::text, NULL::integer, NULL::uuid, NULL::bigint, NULL::timestamptz, true;
     END IF;
 END $$;
+
+-- How many more leaves an engine may claim while others are kept from claiming: what is its own share, and no more.
+CREATE OR REPLACE FUNCTION df._fair_share(engine text, most integer) RETURNS integer
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN h.others > 0 THEN
+        ceil(most::numeric / (h.others + 1))::integer
+        - (SELECT count(*)::integer FROM df.nodes n WHERE n.status = 'running' AND n.token IS NOT NULL AND n.engine_id = engine) END
+    FROM (SELECT count(*) AS others FROM df.engines e
+          WHERE e.hungry AND e.id <> engine AND e.stopped_at IS NULL AND e.died_at IS NULL) h
+$$;
 
 CREATE OR REPLACE FUNCTION df._http_waits(cutoff timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
@@ -218,7 +228,7 @@ BEGIN
         (SELECT min(n.ready_at) FROM df.nodes n WHERE n.status = 'ready' AND n.gate = -1 AND n.submitted_by = df._me() AND n.ready_at > cutoff)) - cutoff);
     waits := EXISTS (SELECT FROM df.nodes n
                      WHERE n.status = 'ready' AND n.gate IS NULL AND n.losses = 0 AND n.submitted_by = df._me()
-                       AND n.ready_at < cutoff - interval '0.5 seconds' AND (n.handler IS NULL OR n.handler = ANY (handlers)));
+                       AND n.ready_at < cutoff - interval '2 seconds' AND (n.handler IS NULL OR n.handler = ANY (handlers)));
 END $$;
 
 -- Cancelled attempts of the caller's engines have come to their end: what they held is free.
@@ -226,7 +236,9 @@ CREATE OR REPLACE FUNCTION df._released(engine text, ended uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM df.releasing r WHERE r.token = ANY (ended) AND r.submitted_by = df._me();
-    PERFORM df._tell_hungry(engine);
+    IF EXISTS (SELECT FROM df.engines e WHERE e.hungry) THEN
+        PERFORM df._tell_hungry(engine);
+    END IF;
 END $$;
 
 -- Wakes the engines that a ceiling keeps from claiming. NOTIFY makes commits wait for each other: only when there are any.

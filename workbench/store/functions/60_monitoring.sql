@@ -7,13 +7,13 @@ RETURNS TABLE (
     run_id text, label text, status text, version bigint, submitted_by text, database text,
     max_attempts integer, max_backoff double precision, on_failure text,
     created_at timestamptz, started_at timestamptz, finished_at timestamptz, updated_at timestamptz, wake_at timestamptz,
-    error jsonb, parked jsonb, restart_of_run_id text, idempotency_key text, input_preview text,
+    error jsonb, parked jsonb, restart_of_run_id text, kind text, idempotency_key text, input_preview text,
     live_engines integer, missing_handlers text[], attempts bigint, as_of timestamptz)
 LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT i.id, d.label, i.status, i.version, i.submitted_by::text, d.database,
            d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
            i.created_at, i.started_at, i.finished_at, i.updated_at, i.wake_at,
-           i.error, i.parked, i.restart_of_run_id, i.idempotency_key, left(d.input::text, 2048),
+           i.error, i.parked, i.restart_of_run_id, d.kind, i.idempotency_key, left(d.input::text, 2048),
            df._live_engines(i.submitted_by), df._missing_handlers(i.id),
            (SELECT count(*) FROM df.attempts a WHERE a.instance_id = i.id), df.now()
     FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id WHERE i.id = $1
@@ -44,12 +44,13 @@ RETURNS TABLE (
     node_id integer, parent_id integer, ord integer, depth integer, node_type text, query text, result_name text, handler text,
     status text, attempt integer, losses integer, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
     error jsonb, result_node integer, result_preview text, row_count bigint, result_bytes bigint, columns jsonb,
-    engine_id text, exactly_once boolean, iteration integer, abandoned integer, options jsonb)
+    engine_id text, exactly_once boolean, iteration integer, abandoned integer, options jsonb, reused_run text, reused_node integer)
 LANGUAGE sql STABLE AS $$
     SELECT w.node_id, w.parent_id, w.ord, w.depth, n.node_type, w.node ->> 'query', w.node ->> 'result_name', n.handler,
            n.status, n.attempt, n.losses, n.ready_at, n.started_at, n.finished_at,
            n.error, n.result_node, df._preview(n.result, r.text), df._row_count(n.result), octet_length(r.text)::bigint, n.columns,
-           n.engine_id, n.node_type = 'SQL' AND NOT n.autocommit, n.iteration, n.abandoned, w.node -> 'options'
+           n.engine_id, n.node_type = 'SQL' AND NOT n.autocommit, n.iteration, n.abandoned, w.node -> 'options',
+           n.reused_run, n.reused_node
     FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
     JOIN df.nodes n ON n.instance_id = d.instance_id AND n.node_id = w.node_id
     CROSS JOIN LATERAL (SELECT n.result::text AS text OFFSET 0) r  -- once: results may be large
