@@ -7,6 +7,7 @@ from it in `machine`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,8 @@ __all__ = ["RUN_SCOPE", "Plan", "Planned"]
 RUN_SCOPE = 0
 
 _EXECUTED = frozenset({"SQL", "PYTHON", "HTTP", "HTTP_MULTIPART"})
+#: What may stand for a value in a BREAK's text: `$name`, `{variable}`.
+_REFERS = re.compile(r"\$[A-Za-z_]|\{[A-Za-z_][A-Za-z0-9_]*\}")
 _WAITING = frozenset({"SLEEP", "WAIT_SCHEDULE", "SIGNAL"})
 
 
@@ -65,8 +68,7 @@ class Planned:
         decided.
         """
         if self.type == "BREAK":
-            text = self.config["break_value"]
-            return text is not None and ("$" in text or "{" in text)
+            return _REFERS.search(self.config["break_value"] or "") is not None
         return self.type in _EXECUTED or (self.type == "IF" and self.condition is None)
 
     @property
