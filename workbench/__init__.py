@@ -22,9 +22,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Bench",
+    "Crashes",
+    "Fails",
     "Node",
     "RetryAfter",
     "Run",
+    "Succeeds",
     "break_",
     "connect",
     "errors",
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from workbench.graph.values import rows
     from workbench.graph.waiting import sleep, wait_for_schedule, wait_for_signal
     from workbench.run import Run
+    from workbench.simulated import Crashes, Fails, Succeeds
     from workbench.store.migrate import migrate
 
 _HOMES = {
@@ -73,6 +77,9 @@ _HOMES = {
     "Node": "workbench.graph.node",
     "RetryAfter": "workbench.errors",
     "Run": "workbench.run",
+    "Crashes": "workbench.simulated",
+    "Fails": "workbench.simulated",
+    "Succeeds": "workbench.simulated",
     "handler": "workbench.graph.handlers",
     "migrate": "workbench.store.migrate",
     "named": "workbench.graph.build",

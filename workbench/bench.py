@@ -38,10 +38,12 @@ from workbench.store.migrate import SCHEMA_VERSION
 if TYPE_CHECKING:
     import pandas
 
+    from workbench.simulated import Outcomes
     from workbench.views.activity_view import ActivityView
     from workbench.views.engines_view import EnginesView
     from workbench.views.explain_view import ExplainView
     from workbench.views.runs_view import RunsView
+    from workbench.views.simulation_view import SimulationView
 
 __all__ = ["Bench", "Status", "connect"]
 
@@ -311,6 +313,52 @@ class Bench:
             return self._run(found.run).explain()
         graph = loads(found.graph) if found.graph else None
         return ExplainView(found.picture, rows, graph=graph)
+
+    def simulate(
+        self,
+        graph: Node | str,
+        outcomes: Outcomes | None = None,
+        *,
+        max_attempts: int = 1,
+        max_backoff: Seconds | str = 16,
+        on_failure: str = "fail",
+        at: datetime | None = None,
+        most: int = 1000,
+    ) -> SimulationView:
+        """What would happen to a graph, on a virtual clock: nothing is stored, executed or waited
+        for.
+
+        Parameters
+        ----------
+        graph:
+            A graph, or SQL text for a single step.
+        outcomes:
+            How the attempts of each step come out, by its name or number (`"fetch"`, `"#3"`): one
+            of `Succeeds`, `Fails`, `Crashes`, an exception (also `RetryAfter`), or a list of them,
+            an attempt each. What is not said succeeds with null.
+        max_attempts, max_backoff, on_failure:
+            As in `start`.
+        at:
+            When it begins, with a zone; schedules go by that. None is the beginning of 2000 in UTC.
+        most:
+            Attempts and waits after which to stop: a loop need not end.
+
+        Returns
+        -------
+        SimulationView
+            The timeline as a picture; `.df` is the table of attempts, `.status` how it would end.
+
+        Raises
+        ------
+        UsageError
+            The graph or an argument was refused, or the graph has no such step.
+        """
+        from workbench.simulated import checked_policy, simulate
+
+        node = as_node(graph)
+        validate(node)
+        policy = checked_policy(max_attempts, max_backoff, on_failure)
+        return simulate(node, outcomes or {}, policy, at, most)
 
     def engines(self, *, ended: bool = False) -> EnginesView:
         """Who is alive to execute runs: kernels and workers, of all roles.
