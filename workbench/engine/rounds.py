@@ -94,15 +94,20 @@ class Rounds:
         """Record, start, claim. OperationalError: the connection is lost; reports that were not
         recorded are kept.
         """
-        reports = self._core.workload.take_reports(MOST_REPORTS)
-        room = max(0, self._core.workload.free) + len(reports)
+        work = self._core.workload
+        reports = work.take_reports(MOST_REPORTS)
+        runs = {report.claim.run for report in reports}
+        work.recording |= runs
+        room = max(0, work.free) + len(reports)
         try:
             await self._record(session, reports, room)
         except BaseException:
             # Some may have been recorded after all: then the next round finds their tokens gone.
             for report in reports:
-                self._core.workload.requeue(report)
+                work.requeue(report)
             raise
+        finally:
+            work.recording -= runs
 
     async def _record(self, session: Session, reports: list[Report], room: int) -> None:
         """Takes out of `reports` what it has dealt with before it raises."""

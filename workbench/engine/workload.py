@@ -58,6 +58,7 @@ class Workload:
     def __init__(self, ceiling: int, wake: Callable[[], None]) -> None:
         self.ceiling = ceiling
         self.drawn: set[str] = set()
+        self.recording: set[str] = set()  # runs of rounds under way
         self.promised = 0  # to claims under way
         self.suspect_asked = False  # a claim under way may bring one
         self._wake = wake
@@ -85,7 +86,10 @@ class Workload:
 
     @property
     def reports(self) -> int:
-        return len(self._reports)
+        """How many wait to be recorded, and can be now."""
+        if not self.recording:
+            return len(self._reports)
+        return sum(report.claim.run not in self.recording for report in self._reports)
 
     def draw(self, count: int) -> list[str]:
         """Tokens for a claim about to be made; known before the database may bear them, so that
@@ -138,5 +142,11 @@ class Workload:
             self._wake()
 
     def take_reports(self, most: int) -> list[Report]:
-        """The oldest reports."""
-        return [self._reports.popleft() for _ in range(min(most, len(self._reports)))]
+        """The oldest reports, but for those about runs that are being recorded already."""
+        taken: list[Report] = []
+        kept: list[Report] = []
+        while self._reports and len(taken) < most:
+            report = self._reports.popleft()
+            (kept if report.claim.run in self.recording else taken).append(report)
+        self._reports.extendleft(reversed(kept))
+        return taken
