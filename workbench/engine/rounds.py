@@ -333,9 +333,9 @@ class Rounds:
             self._take(verbs.read_runs(results[-1]))
         for settled in batch.settled.values():
             self._core.committed(settled)
-        self._execute(claims)
+        self._execute(claims, batch.now)
 
-    def _execute(self, claims: list[ClaimedRow]) -> None:
+    def _execute(self, claims: list[ClaimedRow], now: datetime) -> None:
         for row in claims:
             run = self._core.copies.get(row.run)
             if run is None:  # gone, or unreadable: the comparison of tokens gives the claim back
@@ -343,6 +343,7 @@ class Rounds:
                 continue
             state = run.nodes[row.node]
             state.status, state.token, state.engine = "running", row.token, self._core.identity
+            state.started_at, state.ready_at = now, None  # a claim is no transition: copies miss it
             claim = self._core.workload.get(row.token)
             claim.begun = True
             self._host.execute(run, claim)

@@ -63,13 +63,14 @@ def _trace(
 ) -> dict[str, Any]:
     colour = f"--wb-{LOOKS[word]}"
     wait = spans[0][1].kind == "wait"
-    # An outline, too: what took a moment is still to be seen among hours.
-    marker: dict[str, Any] = {"color": colour, "line": {"width": 1, "color": colour}}
+    # No outline: plotly then draws at least a pixel, and what took a moment is still to be seen.
+    marker: dict[str, Any] = {"color": colour, "line": {"width": 0}}
     if wait:
         marker["pattern"] = {
             "shape": "/", "fillmode": "overlay", "size": 6, "solidity": 0.22, "fgcolor": colour,
             "bgcolor": "--wb-bg",
         }  # fmt: skip
+        marker["line"] = {"width": 1, "color": colour}
     return {
         "type": "bar",
         "orientation": "h",
