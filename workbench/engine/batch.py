@@ -83,7 +83,7 @@ class Batch:
     def _settle(self, run: Run, event: Event, ended: Claim | None = None) -> bool:
         """Decide about one event; False when it was refused."""
         counts = ended is not None and ended.token in self._core.workload
-        room = self._core.room(self._ended + counts - (0 if self._core.alone else self._taken))
+        room = self._core.room(counts, self._ended + counts - self._taken)
         earlier = self.settled.get(run.id)
         had = len(earlier.claims) if earlier else 0
         try:
@@ -94,7 +94,7 @@ class Batch:
         if settled is None:
             return False
         if ended is not None:
-            settled.ended.append(ended)
+            self._core.ends(settled, ended)
         self.settled[run.id] = settled
         self._ended += counts
         self._taken += len(settled.claims) - had

@@ -41,13 +41,15 @@ CACHED_VALUE = 1_000_000
 @dataclass
 class Settled:
     """A decision about a run, the claims that end with it, and the leaves that this engine takes
-    with the same commit. `foreign`: other engines have to hear of it.
+    with the same commit. `given`: of how many the room counts as free until then. `foreign`: other
+    engines have to hear of it.
     """
 
     run: Run
     decision: Decision
     claims: list[Claim] = field(default_factory=list)
     ended: list[Claim] = field(default_factory=list)
+    given: int = 0
     foreign: bool = False
 
     @property
@@ -91,11 +93,21 @@ class Core:
         self.workload = workload
         self._host = host
 
-    def room(self, ended: int) -> int:
-        """How many leaves a decision may take, with which so many claims end."""
+    def room(self, ending: int, swaps: int) -> int:
+        """How many leaves a decision may take with which `ending` claims end; `swaps` while other
+        engines live, since they count on what is free.
+        """
         if self.yields:
             return 0
-        return self.workload.free + ended if self.alone else min(self.workload.free + ended, ended)
+        free = self.workload.free + ending
+        return free if self.alone else min(free, swaps)
+
+    def ends(self, settled: Settled, claim: Claim) -> None:
+        """A claim ends with this decision: its room may be taken by this and other decisions."""
+        settled.ended.append(claim)
+        if claim.token in self.workload:
+            settled.given += 1
+            self.workload.ending += 1
 
     def settle(
         self, run: Run, event: Event, now: datetime, room: int, earlier: Settled | None = None
@@ -157,6 +169,7 @@ class Core:
         run.apply(decision)
         for change in decision.names:
             _remember(run, change)
+        self.workload.ending -= settled.given
         self._end_claims(settled)
         if self.hungry and settled.ended:
             self._host.look_in(0)
@@ -183,6 +196,7 @@ class Core:
     def abandoned(self, settled: Iterable[Settled]) -> None:
         """The transaction was rolled back, or nobody knows: what was taken with it is not ours."""
         for each in settled:
+            self.workload.ending -= each.given
             self.workload.remove(*each.claims)
             self.release_copy(each.run.id)
 

@@ -189,7 +189,7 @@ class SqlLeaves:
         if current is None or ran.now is None:
             return None
         done = Completed(claim.node, claim.token, value, cancel=ran.cancel, executed=claim.executed)
-        settled = self._core.settle(current, done, ran.now, self._core.room(1))
+        settled = self._core.settle(current, done, ran.now, self._core.room(1, 1))
         if settled is None:
             if current.nodes[claim.node].token != claim.token:  # a race was lost meanwhile
                 return None
@@ -197,7 +197,7 @@ class SqlLeaves:
                 "the completion was refused although the claim looked current: its effects were "
                 "rolled back"
             )
-        settled.ended.append(claim)
+        self._core.ends(settled, claim)
         return settled
 
     async def _commit(self, session: Session, settled: Settled) -> bool:

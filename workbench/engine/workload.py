@@ -59,6 +59,7 @@ class Workload:
         self.ceiling = ceiling
         self.drawn: set[str] = set()
         self.recording: set[str] = set()  # runs of rounds under way
+        self.ending = 0  # claims whose room is given away with commits under way
         self.promised = 0  # to claims under way
         self.suspect_asked = False  # a claim under way may bring one
         self._wake = wake
@@ -76,8 +77,8 @@ class Workload:
 
     @property
     def free(self) -> int:
-        """How many more leaves may run; below zero where the ends of some are already counted on."""
-        return self.ceiling - len(self._claims) - self.promised
+        """How many more leaves may run; below zero where more do."""
+        return self.ceiling - len(self._claims) - self.promised + self.ending
 
     @property
     def suspect(self) -> bool:
