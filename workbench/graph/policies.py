@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from workbench.errors import GraphError
 from workbench.graph.build import as_node
 from workbench.graph.durations import seconds
 from workbench.graph.node import Node
 
-__all__ = ["with_policy", "with_retry"]
+__all__ = ["http_limit", "with_policy", "with_retry"]
 
 Duration = float | str | timedelta
 
@@ -76,7 +77,13 @@ def with_policy(step: Node | str, *, http: dict[str, int]) -> Node:
     return replace(node, policy={"http": {"max_concurrency": min(limit, before)}})
 
 
-def _as_mapping(value: object) -> Mapping[object, object]:
+def http_limit(node: Node) -> int | None:
+    """Return how many requests may be under way in a node at once, if it says so itself."""
+    found: int | None = _as_mapping((node.policy or {}).get("http")).get("max_concurrency")
+    return found
+
+
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from workbench.graph.node import Node
+from workbench.graph.policies import http_limit
 from workbench.graph.shapes import MAX_NODES, too_many
 from workbench.graph.walk import Visit, below
 
@@ -53,32 +54,53 @@ def label(node: Node) -> str:
 
 
 class _Item(NamedTuple):
-    """A node still to be drawn: its line's prefix and connector, and its children's prefix."""
+    """A node still to be drawn: its line's prefix and connector, and its children's prefix.
+
+    `limits` are those of sequences that begin with it.
+    """
 
     visit: Visit
     prefix: str
     connector: str
     inner: str
+    limits: str = ""
+
+
+class _End(NamedTuple):
+    """Where a sequence with a limit ends, and which step it began at."""
+
+    limit: int
+    first: int
 
 
 def _line(item: _Item, mark: str) -> str:
-    return f"{item.prefix}{item.connector}{label(item.visit.node)}{mark}"
+    node = item.visit.node
+    limit = http_limit(node)
+    own = "" if limit is None else f" [http ≤ {limit}]"
+    return f"{item.prefix}{item.connector}{label(node)}{own}{item.limits}{mark}"
 
 
 def _sequence(item: _Item) -> list[_Item]:
     """Flatten nested THENs into one list; the first step keeps the connector."""
     steps: list[Visit] = []
-    pending = [item.visit]
+    limits: dict[int, str] = {}
+    pending: list[Visit | _End] = [item.visit]
     while pending:
         visit = pending.pop()
-        if visit.node.node_type == "THEN":
+        if isinstance(visit, _End):
+            said = f" [{len(steps) - visit.first} steps: http ≤ {visit.limit}]"
+            limits[visit.first] = limits.get(visit.first, "") + said
+        elif visit.node.node_type == "THEN":
+            limit = http_limit(visit.node)
+            if limit is not None:
+                pending.append(_End(limit, len(steps)))
             pending.extend(reversed(below(visit)))
         else:
             steps.append(visit)
     inner = f"{item.prefix}    "
     return [
-        _Item(visit, item.prefix, "→ " if index else item.connector, inner)
-        for index, visit in enumerate(steps)
+        _Item(visit, item.prefix, "→ " if n else item.connector, inner, limits.get(n, ""))
+        for n, visit in enumerate(steps)
     ]
 
 

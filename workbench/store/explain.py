@@ -12,7 +12,16 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-__all__ = ["ExplainRow", "explain", "graph_rows", "run_rows"]
+__all__ = [
+    "ExplainRow",
+    "HeldRow",
+    "ScopeRow",
+    "explain",
+    "graph_rows",
+    "held_rows",
+    "run_rows",
+    "scope_rows",
+]
 
 Connection = psycopg.Connection[Any]
 
@@ -29,6 +38,8 @@ class ExplainRow:
         heading: text above the node's line, such as `? condition:`; it begins two columns
             left of the node.
         status, mark, iteration: of a run's node; None where only a graph was given.
+        policy: the limits of HTTP steps that begin here, such as `[http ≤ 2]`.
+        waits_for: of a run's HTTP step that has no room: its place in line.
     """
 
     line: int | None
@@ -44,6 +55,41 @@ class ExplainRow:
     status: str | None
     mark: str | None
     iteration: int | None
+    policy: str | None
+    waits_for: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRow:
+    """A policy's scope in a run: its id, its node, its limit, requests under way and waiting."""
+
+    scope: str
+    node_id: int
+    max_concurrency: int
+    in_use: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRow:
+    """An HTTP step that is due and has no room.
+
+    Attributes:
+        barrier: the id of the full scope, `http ceiling` or `activity ceiling`.
+        scope: the scope's node; None at a ceiling.
+        max_concurrency, in_use: of the scope or ceiling.
+        place: in the scope's line, from 1; None at a ceiling, where runs take turns.
+        holders: who is in: run, node, engine (`host:pid`), since (text); or `{"others": n}` for
+            runs of other roles.
+    """
+
+    node_id: int
+    barrier: str
+    scope: int | None
+    max_concurrency: int
+    in_use: int
+    place: int | None
+    holders: list[dict[str, Any]]
 
 
 def explain(conn: Connection, text: str) -> str:
@@ -69,6 +115,20 @@ def graph_rows(conn: Connection, graph: str) -> list[ExplainRow]:
 def run_rows(conn: Connection, run_id: str) -> list[ExplainRow]:
     """The nodes of a run with their states; none when there is no such run for this role."""
     return _rows(conn, None, run_id)
+
+
+def scope_rows(conn: Connection, run_id: str) -> list[ScopeRow]:
+    """The policies' scopes of a run, outer ones first."""
+    with conn.cursor(row_factory=class_row(ScopeRow)) as cursor:
+        return cursor.execute("SELECT * FROM df.policy_scopes(%s)", (run_id,)).fetchall()
+
+
+def held_rows(conn: Connection, run_id: str) -> list[HeldRow]:
+    """The HTTP steps of a run that have no room."""
+    with conn.cursor(row_factory=class_row(HeldRow)) as cursor:
+        return cursor.execute(
+            "SELECT * FROM df._held_back(%s) ORDER BY node_id", (run_id,)
+        ).fetchall()
 
 
 def _rows(conn: Connection, graph: str | None, run_id: str | None) -> list[ExplainRow]:

@@ -61,7 +61,7 @@ LANGUAGE sql STABLE AS $$
         SELECT format('Instance: %s%s', i.id, ' (' || d.label || ')') || E'\n'
             || format('Status:   %s %s', CASE i.status WHEN 'cancelled' THEN '✗' ELSE df._mark(i.status) END, initcap(i.status)) || E'\n'
             || coalesce('Output:   ' || df._cut(regexp_replace(left(o.output, 1000), '\s*[\n\r]\s*', ' ', 'g'), 60) || E'\n', '')
-            || E'\n' || df._explain_text(NULL, i.id)
+            || E'\n' || df._explain_text(NULL, i.id) || coalesce(E'\n\n' || df._held_text(i.id), '')
         FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id CROSS JOIN LATERAL df._instance(i.id) o
         WHERE i.id = lower(run)), format('Instance ''%s'' not found', run))
 $$;
@@ -73,7 +73,7 @@ LANGUAGE sql STABLE AS $$
         SELECT r.line, l.n, l.text
         FROM df._explain_rows(graph, run) r CROSS JOIN LATERAL (SELECT left(r.prefix, -2) AS above) p
         CROSS JOIN LATERAL string_to_table(
-            concat(p.above || replace(r.heading, E'\n', E'\n' || p.above) || E'\n', r.prefix, r.connector, r.label, ' ' || r.mark),
+            concat(p.above || replace(r.heading, E'\n', E'\n' || p.above) || E'\n', r.prefix, r.connector, r.label, ' ' || r.policy, ' ' || r.mark, ' ' || r.waits_for),
             E'\n') WITH ORDINALITY AS l (text, n)
         WHERE r.line IS NOT NULL
     )
@@ -83,21 +83,26 @@ $$;
 
 -- Every node of a graph, or of a run's with its state, and its place in the picture; one of the two is given. `line` counts from 1
 -- in the order of drawing; it is NULL for a THEN, whose steps stand one below the other. `heading`, a line or more, stands before
--- the node's line, behind `prefix` less two spaces. Numbers, parents and depths are those of df._walk.
+-- the node's line, behind `prefix` less two spaces. `policy` are the limits that begin at this line, the innermost first; that of a
+-- THEN stands at its first step. `waits_for` is the place of an HTTP step that has no room. Numbers, parents and depths are those of
+-- df._walk.
 CREATE OR REPLACE FUNCTION df._explain_rows(graph jsonb, run text)
 RETURNS TABLE (
     line integer, node_id integer, parent_id integer, depth integer, node_type text, result_name text,
-    prefix text, connector text, heading text, label text, status text, mark text, iteration integer)
+    prefix text, connector text, heading text, label text, status text, mark text, iteration integer,
+    policy text, waits_for text)
 LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE drawn (place, turns, node, prefix, connector, inner_prefix, heading) AS (
-        SELECT '{}'::integer[], '{}'::integer[], g.node, '', '', '    ', NULL::text
+    WITH RECURSIVE drawn (place, turns, node, prefix, connector, inner_prefix, heading, within) AS (
+        SELECT '{}'::integer[], '{}'::integer[], g.node, '', '', '    ', NULL::text, '{}'::text[]
         FROM (SELECT coalesce(graph, (SELECT d.graph::jsonb FROM df.definitions d WHERE d.instance_id = run)) AS node) g
         WHERE g.node IS NOT NULL
         UNION ALL
         SELECT d.place || c.ord, d.turns || c.turn, c.node, n.prefix,
                CASE WHEN d.is_then THEN CASE c.ord WHEN 1 THEN d.connector ELSE '→ ' END WHEN c.is_last THEN '└─' ELSE '├─' END,
                n.prefix || CASE WHEN d.is_then OR c.is_last THEN '    ' ELSE '│   ' END,
-               CASE WHEN NOT d.is_then THEN c.heading WHEN c.ord = 1 THEN d.heading END
+               CASE WHEN NOT d.is_then THEN c.heading WHEN c.ord = 1 THEN d.heading END,
+               -- The sequences with a limit of their own that this is a step of.
+               CASE WHEN NOT d.is_then THEN '{}' WHEN df._http_limit(d.node) IS NULL THEN d.within ELSE d.within || d.place::text END
         FROM (SELECT w.*, w.node ->> 'node_type' = 'THEN' AS is_then FROM drawn w) d
         CROSS JOIN LATERAL df._explain_children(d.node) c
         CROSS JOIN LATERAL (SELECT CASE WHEN d.is_then THEN d.prefix ELSE d.inner_prefix || '  ' END AS prefix) n
@@ -107,12 +112,60 @@ LANGUAGE sql STABLE AS $$
                CASE WHEN t.kind <> 'THEN' THEN row_number() OVER (PARTITION BY t.kind = 'THEN' ORDER BY d.turns)::integer END AS line,
                t.kind, d.*
         FROM drawn d CROSS JOIN LATERAL (SELECT d.node ->> 'node_type' AS kind) t
+    ), limits AS (
+        SELECT b.line, string_agg(format('[%s%s]', CASE WHEN b.steps > 0 THEN b.steps || ' steps: ' END,
+                                         df._scope_words(df._http_limit(s.node), p.scope, p.in_use, p.waiting)), ' ' ORDER BY s.node_id DESC) AS policy
+        FROM (SELECT d.place::text AS place, d.line, 0 AS steps FROM numbered d WHERE d.line IS NOT NULL AND df._http_limit(d.node) IS NOT NULL
+              UNION ALL SELECT w.place, min(d.line), count(*) FROM numbered d CROSS JOIN unnest(d.within) AS w (place)
+              WHERE d.line IS NOT NULL GROUP BY w.place) b
+        JOIN numbered s ON s.place::text = b.place
+        LEFT JOIN df._live_scopes(run) p ON p.node_id = s.node_id
+        GROUP BY b.line
     )
     SELECT d.line, d.node_id, p.node_id, cardinality(d.place), d.kind, d.node ->> 'result_name',
-           d.prefix, d.connector, d.heading, df._label(d.node), n.status, df._mark(n.status), n.iteration
+           d.prefix, d.connector, d.heading, df._label(d.node), n.status, df._mark(n.status), n.iteration, l.policy,
+           CASE WHEN h.node_id IS NOT NULL THEN coalesce(df._ordinal(h.place) || ' in line for ' || h.barrier, 'held back by the ' || df._barrier(h.barrier)) END
     FROM numbered d
     LEFT JOIN numbered p ON p.place = d.place[:cardinality(d.place) - 1] AND d.place <> '{}'
     LEFT JOIN df.nodes n ON n.instance_id = run AND n.node_id = d.node_id
+    LEFT JOIN limits l ON l.line = d.line
+    LEFT JOIN df._held_back(run) h ON h.node_id = d.node_id
+$$;
+
+CREATE OR REPLACE FUNCTION df._http_limit(node jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT node #>> '{policy,http,max_concurrency}' $$;
+
+CREATE OR REPLACE FUNCTION df._scope_words(most text, scope text, in_use bigint, waiting bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT concat(scope || ': ', 'http ≤ ', most, ', ' || in_use || ' in use', ', ' || waiting || ' waiting') $$;
+
+-- The scopes of a run that goes on; of one that has ended nothing is in use.
+CREATE OR REPLACE FUNCTION df._live_scopes(run text)
+RETURNS TABLE (scope text, node_id integer, max_concurrency integer, in_use bigint, waiting bigint)
+LANGUAGE sql STABLE STRICT AS $$
+    SELECT p.* FROM df.instances i CROSS JOIN LATERAL df.policy_scopes(i.id) p WHERE i.id = run AND i.status IN ('pending', 'running')
+$$;
+
+-- Who is where others of a run wait to be, a line a scope or ceiling; NULL when none waits.
+CREATE OR REPLACE FUNCTION df._held_text(run text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT string_agg(format('%s %s of %s, %s waiting: %s', df._barrier(b.barrier), b.in_use, b.max_concurrency, b.waiting,
+                             (SELECT string_agg(df._holder(h.holder, run), ', ' ORDER BY h.n)
+                              FROM jsonb_array_elements(b.holders) WITH ORDINALITY AS h (holder, n))), E'\n' ORDER BY b.scope NULLS LAST)
+    FROM (SELECT h.barrier, h.scope, h.max_concurrency, h.in_use, h.holders, count(*) AS waiting
+          FROM df._held_back(run) h GROUP BY 1, 2, 3, 4, 5) b
+$$;
+
+CREATE OR REPLACE FUNCTION df._barrier(barrier text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE barrier WHEN 'http ceiling' THEN 'HTTP ceiling' WHEN 'activity ceiling' THEN barrier ELSE 'HTTP scope ' || barrier END
+$$;
+
+CREATE OR REPLACE FUNCTION df._holder(holder jsonb, run text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN holder ? 'others' THEN concat('another role''s run', ' × ' || nullif(holder ->> 'others', '1'))
+        ELSE concat('#' || (holder ->> 'node'), CASE WHEN holder ->> 'node' IS NULL THEN 'a cancelled one' END,
+                    ' of ' || nullif(holder ->> 'run', run),
+                    ' since ' || to_char((holder ->> 'since')::timestamptz, 'HH24:MI:SS'), ' on ' || (holder ->> 'engine')) END
 $$;
 
 -- A node's children: `ord` as in df._walk, `turn` in the order in which they run, so a condition comes before what it decides.

@@ -56,7 +56,7 @@ LANGUAGE sql STABLE AS $$
            df._kind_state(c.kind), c.kind, c.node_id, c.subject,
            CASE c.kind WHEN 'abandoned' THEN c.abandoned WHEN 'loop again' THEN c.abandoned WHEN 'loop' THEN c.iteration + 1
                 WHEN 'ceiling' THEN world.most_activity WHEN 'http ceiling' THEN world.most_http
-                WHEN 'scope' THEN df._place_in_line(i.id, c.gate, c.ready_at, c.node_id) ELSE c.attempt + 1 END,
+                WHEN 'scope' THEN c.place ELSE c.attempt + 1 END,
            CASE WHEN c.executed THEN c.attempt + 1 END, CASE WHEN c.executed THEN coalesce(c.max_attempts, d.max_attempts) END,
            c.since, c.ready_at
     FROM world
@@ -68,15 +68,16 @@ LANGUAGE sql STABLE AS $$
                (count(*) FILTER (WHERE n.node_type NOT IN ('THEN', 'JOIN', 'RACE', 'IF', 'LOOP', 'FLOW', 'MAP')
                                    AND (n.status = 'failed' OR (n.attempt > 0 AND n.status IN ('ready', 'running')))))::integer AS failed,
                coalesce(bool_or(n.node_type = 'SIGNAL' AND n.status = 'waiting'), false) AS signals,
+               coalesce(bool_or(n.gate >= 0 AND n.status = 'ready'), false) AS scoped,
                coalesce(max(n.abandoned), 0) AS abandoned,
                min(n.ready_at) FILTER (WHERE n.status IN ('ready', 'waiting') AND n.ready_at > world.now) AS next_at
         FROM df.nodes n WHERE n.instance_id = i.id
     ) s
     CROSS JOIN LATERAL (
         SELECT k.* FROM (
-            SELECT n.node_id, n.attempt, n.max_attempts, n.ready_at, n.iteration, n.abandoned, n.gate,
+            SELECT n.node_id, n.attempt, n.max_attempts, n.ready_at, n.iteration, n.abandoned, h.place,
                    n.status IN ('ready', 'running') AND n.node_type <> 'LOOP' AS executed,
-                   coalesce(b.since, n.started_at) AS since, coalesce(b.blocker, n.handler, n.error ->> 'message', i.id || '/' || n.gate) AS subject,
+                   coalesce(b.since, n.started_at) AS since, coalesce(b.blocker, CASE WHEN h.scope IS NOT NULL THEN format('%s full (%s of %s)', h.barrier, h.in_use, h.max_concurrency) END, n.handler, n.error ->> 'message') AS subject,
                    CASE WHEN n.node_type = 'LOOP' AND n.abandoned >= 5 THEN 'abandoned'
                         WHEN n.status = 'running' THEN CASE
                             WHEN b.blocker IS NOT NULL THEN 'lock'
@@ -93,12 +94,13 @@ LANGUAGE sql STABLE AS $$
                             WHEN n.attempt + n.losses > 0 THEN 'retry' ELSE 'later' END
                         WHEN n.ready_at < world.now - interval '3 seconds' AND df._handler_is_missing(i.submitted_by, n.handler) THEN 'no handler'
                         WHEN n.ready_at > world.now - interval '1 second' THEN 'ready'
-                        WHEN world.activity >= world.most_activity THEN 'ceiling'
+                        WHEN h.scope IS NOT NULL THEN 'scope'
                         WHEN n.gate IS NOT NULL AND world.http >= world.most_http THEN 'http ceiling'
-                        WHEN n.gate >= 0 AND df._scope_room(i.id, n.gate, '{}') <= 0 THEN 'scope'
+                        WHEN world.activity >= world.most_activity THEN 'ceiling'
                         ELSE 'ready' END AS kind
             FROM df.nodes n
             LEFT JOIN locks b ON n.status = 'running' AND b.application = 'workbench ' || i.id || ' #' || n.node_id AND b.role = i.submitted_by
+            LEFT JOIN df._held_back(CASE WHEN s.scoped THEN i.id END) h ON h.node_id = n.node_id  -- strict: not called of other runs
             WHERE n.instance_id = i.id AND i.parked IS NULL
               AND (n.status IN ('ready', 'waiting') OR n.token IS NOT NULL OR (n.node_type = 'LOOP' AND n.abandoned >= 5 AND n.status = 'running'))
             UNION ALL
@@ -119,11 +121,21 @@ RETURNS TABLE (parts jsonb, last_error text, last_error_at timestamptz)
 LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT CASE WHEN b.said IS NULL THEN '[]' ELSE jsonb_build_array(b.said || '; ') END || df._reason(kind, s.subject, number, most, since, due, now)
                || CASE WHEN has_engine OR df._kind_state(kind) <> 'waiting' THEN '[]'::jsonb
-                       WHEN due IS NULL THEN '["; needs an engine"]' ELSE '["; needs an engine then"]' END,
+                       WHEN due IS NULL THEN '["; needs an engine"]' ELSE '["; needs an engine then"]' END
+               || CASE WHEN kind = 'running' THEN df._scope_line(run) ELSE '[]' END,
            e.message, e.at
     FROM (SELECT CASE WHEN kind = 'signal' THEN df._signal_of(run, node) ELSE subject END AS subject OFFSET 0) s  -- once
     LEFT JOIN LATERAL (SELECT f.said FROM df._failed_branches(run) f WHERE failed > 0) b ON true
     LEFT JOIN LATERAL df._last_error(run) e ON true
+$$;
+
+-- What waits for a run's fullest scope while others of it are under way; nothing when none does.
+CREATE OR REPLACE FUNCTION df._scope_line(run text) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce((
+        SELECT jsonb_build_array(format('; HTTP scope %s full (%s of %s), %s in line', h.barrier, h.in_use, h.max_concurrency, count(*)))
+        FROM df._held_back(run) h WHERE h.scope IS NOT NULL
+        GROUP BY h.barrier, h.in_use, h.max_concurrency ORDER BY count(*) DESC, h.barrier LIMIT 1), '[]')
 $$;
 
 -- Why, in words and moments. `number` and `most` count attempts, iterations or steps, as the kind has it.
@@ -145,7 +157,7 @@ LANGUAGE sql STABLE AS $$
         WHEN 'secret' THEN jsonb_build_array(concat(subject, '; looks again in '), jsonb_build_object('left', due))
         WHEN 'ceiling' THEN jsonb_build_array(format('activity ceiling %1$s of %1$s (setting max_activity_concurrency)', number))
         WHEN 'http ceiling' THEN jsonb_build_array(format('HTTP ceiling %1$s of %1$s (setting max_http_concurrency)', number))
-        WHEN 'scope' THEN jsonb_build_array(format('HTTP scope %s full, %s in line', subject, df._ordinal(number)))
+        WHEN 'scope' THEN jsonb_build_array(format('HTTP scope %s, %s in line', subject, df._ordinal(number)))
         WHEN 'signal' THEN jsonb_build_array(format('waits for signal %s since ', subject), jsonb_build_object('at', since))
                            || CASE WHEN due IS NULL THEN '[]' ELSE '[", "]'::jsonb || df._due_parts('times out', due, now) END
         WHEN 'sleep' THEN df._due_parts('wakes', due, now)
@@ -224,13 +236,6 @@ CREATE OR REPLACE FUNCTION df._handler_is_missing(role regrole, handler text) RE
 LANGUAGE sql STABLE AS $$
     SELECT handler IS NOT NULL AND NOT EXISTS (
         SELECT FROM df.engines e WHERE e.role = $1 AND e.stopped_at IS NULL AND e.died_at IS NULL AND handler = ANY (e.handlers))
-$$;
-
--- Which one an HTTP leaf is among those that wait at its gate.
-CREATE OR REPLACE FUNCTION df._place_in_line(run text, scope integer, due timestamptz, node integer) RETURNS integer
-LANGUAGE sql STABLE AS $$
-    SELECT count(*)::integer FROM df.nodes n
-    WHERE n.instance_id = run AND n.gate = scope AND n.status = 'ready' AND (n.ready_at, n.node_id) <= (due, node)
 $$;
 
 -- The worst first.
