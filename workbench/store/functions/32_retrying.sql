@@ -62,10 +62,13 @@ BEGIN
     WHERE i.id = run_id AND n.instance_id = run_id AND n.node_id = ANY (wanted) AND n.status = 'ready' AND n.ready_at > df.now();
     GET DIAGNOSTICS ended = ROW_COUNT;
     IF ended = 0 THEN
-        RAISE EXCEPTION '% waits for another attempt: nothing was changed', coalesce(
-                format('node %s of run %s is %s and no longer', node, run_id,
-                       (SELECT n.status FROM df.nodes n WHERE n.instance_id = run_id AND n.node_id = wanted[1] AND cardinality(wanted) = 1)),
-                format('run %s is %s; nothing in it', run_id, run.status)) USING ERRCODE = '55000';
+        -- By cases: format() of a NULL is a text with a gap in it.
+        RAISE EXCEPTION '% waits for another attempt: nothing was changed', CASE
+            WHEN node IS NULL THEN format('run %s is %s; nothing in it', run_id, run.status)
+            WHEN cardinality(wanted) > 1 THEN format('none of the nodes %s of run %s', node, run_id)
+            ELSE format('node %s of run %s is %s and no longer', node, run_id,
+                        (SELECT n.status FROM df.nodes n WHERE n.instance_id = run_id AND n.node_id = wanted[1])) END
+            USING ERRCODE = '55000';
     END IF;
     UPDATE df.instances i SET version = i.version + 1, updated_at = df.now() WHERE i.id = run_id;
     PERFORM df._tell(run.submitted_by);
