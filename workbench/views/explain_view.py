@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from workbench.graph.node import Node
 from workbench.graph.shapes import MAX_NODES
 from workbench.graph.tree import label, tree
-from workbench.store.explain import ExplainRow
+from workbench.store.explain import ExplainRow, HeldRow, ScopeRow
 from workbench.store.records import NodeRow
 from workbench.views.base import View, page
+from workbench.views.limits import limits
 from workbench.views.markup import Safe, tag
 from workbench.views.picture import graph_picture, look_of
 from workbench.views.run_data import RunData
 from workbench.views.run_view import run_header
-from workbench.views.sketch import sketch
+from workbench.views.sketch import limits_of, sketch
 from workbench.views.words import count
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class ExplainView(View):
         rows: what that text is printed from; none when there is no valid graph.
         graph: what it is about, when it has not been started.
         run: the run that it is about.
+        scopes, held: the HTTP policies of that run, and its steps that have no room.
     """
 
     def __init__(
@@ -47,11 +49,15 @@ class ExplainView(View):
         *,
         graph: Node | None = None,
         run: RunData | None = None,
+        scopes: Sequence[ScopeRow] = (),
+        held: Sequence[HeldRow] = (),
     ) -> None:
         self.text = text
         self.rows = tuple(rows)
         self.graph = graph
         self.run = run
+        self.scopes = tuple(scopes)
+        self.held = tuple(held)
 
     @property
     def df(self) -> pandas.DataFrame:
@@ -59,7 +65,8 @@ class ExplainView(View):
 
         Index `node_id`. Columns: `line` (Int64, from 1 in the order of drawing, missing for a
         THEN), `parent_id`, `depth`, `iteration` (Int64), and as text `node_type`, `result_name`,
-        `prefix`, `connector`, `heading`, `label`, `status`, `mark`.
+        `prefix`, `connector`, `heading`, `label`, `status`, `mark`,
+        `policy` (limits that begin here), `waits_for` (an HTTP step's place in line).
         """
         import pandas
 
@@ -81,7 +88,9 @@ class ExplainView(View):
     def html(self) -> Safe:
         if self.run is not None:
             data = self.run
-            picture = graph_picture(data.nodes, look_of(data))
+            picture = graph_picture(
+                data.nodes, look_of(data, self.held), limits(self.scopes, ended=data.ended)
+            )
             label = f"Graph of run {data.run.run_id}"
             return page(label, data.run.as_of, run_header(data), picture)
         if self.graph is not None:
@@ -107,7 +116,7 @@ def node_html(node: Node) -> Safe:
         tag("ul", [tag("li", number, " ", kind) for kind, number in kinds], class_="wb-facts"),
         class_="wb-head",
     )
-    return page(f"Graph: {label(node)}", None, head, graph_picture(steps))
+    return page(f"Graph: {label(node)}", None, head, graph_picture(steps, None, limits_of(node)))
 
 
 def node_bundle(node: Node) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The picture of a graph: steps as cards from top to bottom, branches side by side, loops as frames.
+"""The picture of a graph: steps as cards from top to bottom, branches side by side, loops as frames,
+HTTP policies as frames around what shares their limit.
 
 One picture for graphs that have not started and for runs, whose cards say how they stand. Nested
 lists, so that it reads without eyes, too. Built from the leaves upwards, because graphs nest deeper
@@ -8,11 +9,13 @@ than Python recurses; what is too long, too wide or too deep to be looked at is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from workbench.store.explain import HeldRow
 from workbench.store.records import NodeRow
 from workbench.views.clock import lasting, said
+from workbench.views.limits import Limit, held_pieces
 from workbench.views.markup import EMPTY, Safe, tag
 from workbench.views.reasons import reason
 from workbench.views.run_data import RunData
@@ -48,8 +51,18 @@ class _Item(NamedTuple):
     size: int  # nodes in it
 
 
-def graph_picture(nodes: Sequence[NodeRow], look: Callable[[NodeRow], Look] | None = None) -> Safe:
-    """Return the picture of a graph given by its nodes in pre-order; `look` says how they stand."""
+def graph_picture(
+    nodes: Sequence[NodeRow],
+    look: Callable[[NodeRow], Look] | None = None,
+    limits: Mapping[int, Limit] | None = None,
+) -> Safe:
+    """Return the picture of a graph given by its nodes in pre-order.
+
+    Parameters:
+        look: says how a node stands.
+        limits: the HTTP policies, by the nodes that have them.
+    """
+    limits = limits or {}
     children: dict[int, list[NodeRow]] = defaultdict(list)
     for node in nodes:
         if node.parent_id is not None:
@@ -65,6 +78,8 @@ def graph_picture(nodes: Sequence[NodeRow], look: Callable[[NodeRow], Look] | No
             drawn[node.node_id] = [_too_deep(inner)]
         else:
             drawn[node.node_id] = [_step(node, inner, look)]
+        if (limit := limits.get(node.node_id)) and levels[node.node_id] <= _DEEP:
+            drawn[node.node_id] = [_scope(node, limit, drawn[node.node_id])]
     return tag("div", _chain(drawn[0]), class_="wb-graph", tabindex="0") if nodes else EMPTY
 
 
@@ -82,8 +97,9 @@ def run_picture(data: RunData) -> Safe:
     )
 
 
-def look_of(data: RunData) -> Callable[[NodeRow], Look]:
-    """Return what says how the nodes of a run stand."""
+def look_of(data: RunData, held: Iterable[HeldRow] = ()) -> Callable[[NodeRow], Look]:
+    """Return what says how the nodes of a run stand; `held` are those that have no room."""
+    barriers = {row.node_id: row for row in held}
 
     def look(node: NodeRow) -> Look:
         status = of_node(node)
@@ -99,6 +115,9 @@ def look_of(data: RunData) -> Callable[[NodeRow], Look]:
         if found := reason(data, node):
             words = said(found.pieces, data.run.as_of)
             lines.append(tag("div", words, class_=f"wb-card-line wb-is-{found.look}"))
+        if barrier := barriers.get(node.node_id):
+            words = said(held_pieces(barrier, data.run.run_id), data.run.as_of)
+            lines.append(tag("div", words, class_="wb-card-line wb-is-waiting"))
         return Look(status, beside, tuple(lines))
 
     return look
@@ -125,6 +144,28 @@ def _step(
     live = state.status in _LIVE or any(item.live for item in items)
     step = tag("li", html, class_=f"wb-step wb-is-{state.status}", data_key=f"#{node.node_id}")
     return _Item(step, live, 1 + sum(item.size for item in items))
+
+
+def _scope(node: NodeRow, limit: Limit, items: list[_Item]) -> _Item:
+    """Return a policy's frame around the steps that share its limit."""
+    said = f"HTTP ≤ {limit.most}"
+    head = tag(
+        "div",
+        tag("b", said),
+        tag("span", limit.scope, class_="wb-id") if limit.scope else None,
+        tag("span", limit.facts, class_="wb-meta") if limit.facts else None,
+        class_=f"wb-scope-head{' wb-full' if limit.full else ''}",
+    )
+    html = tag(
+        "div",
+        head,
+        _chain(items),
+        class_="wb-scope",
+        role="group",
+        aria_label=f"policy: {said} at once",
+    )
+    step = tag("li", html, class_="wb-step wb-scoped", data_key=f"scope {node.node_id}")
+    return _Item(step, any(item.live for item in items), sum(item.size for item in items))
 
 
 def _head(node: NodeRow, state: Look | None, branches: int) -> list[Safe | None]:

@@ -1,12 +1,16 @@
-"""A graph that nothing executes yet, as the rows that a run of it would have: all pending."""
+"""A graph that nothing executes yet, as the rows that a run of it would have: all pending; and its
+HTTP policies.
+"""
 
 from __future__ import annotations
 
 from workbench.graph.node import Node
+from workbench.graph.policies import http_limit
 from workbench.graph.walk import Visit, walk
 from workbench.store.records import NodeRow
+from workbench.views.limits import Limit
 
-__all__ = ["sketch"]
+__all__ = ["limits_of", "sketch"]
 
 _ORDERS = {"left": 1, "right": 2, "condition_node": 3}
 
@@ -14,6 +18,12 @@ _ORDERS = {"left": 1, "right": 2, "condition_node": 3}
 def sketch(graph: Node) -> list[NodeRow]:
     """Return one row a node, in pre-order."""
     return [_row(visit) for visit in walk(graph)]
+
+
+def limits_of(graph: Node) -> dict[int, Limit]:
+    """Return the HTTP policies of a graph by the numbers of their nodes."""
+    found = ((visit.number, http_limit(visit.node)) for visit in walk(graph))
+    return {number: Limit(most) for number, most in found if most is not None}
 
 
 def _row(visit: Visit) -> NodeRow:
