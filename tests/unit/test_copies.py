@@ -35,7 +35,7 @@ def test_newer_rows_replace_the_copy() -> None:
 def test_of_a_deleted_run_there_is_no_copy() -> None:
     copies = Copies()
     copies.take(row(1))
-    assert copies.refresh(LockedRow(RUN, "deleted", -1, None)) is None
+    assert copies.refresh(LockedRow(RUN, "deleted", -1, None), -1) is None
     assert RUN not in copies
 
 

@@ -59,8 +59,10 @@ class Batch:
         whose transition could not be written, are parked.
         """
         for row in due:
+            earlier = self.settled.get(row.id)
             try:
-                run = self._core.copies.take(row)
+                # One that is also reported about has its copy, in which that is not yet noted.
+                run = self._core.copies.take(row) if earlier is None else earlier.run
             except Exception as fault:
                 log.exception("run %s: its graph cannot be read, the run is parked", row.id)
                 run = unreadable(row)

@@ -125,12 +125,16 @@ class Copies:
         self._runs[row.id] = run
         return run
 
-    def refresh(self, row: LockedRow) -> Run | None:
-        """Bring a copy up to date under the run's lock; None when there is no copy to bring up."""
+    def refresh(self, row: LockedRow, asked: int) -> Run | None:
+        """Bring a copy up to date under the run's lock; None when there is none that can be.
+
+        `asked` is the version since which the row tells what has changed; a copy that is older, or
+        is not trusted any more, needs all.
+        """
         if row.status == "deleted":
             self.drop(row.id)
         run = self._runs.get(row.id)
-        if run is None:
+        if run is None or asked > run.version:
             return None
         if row.version != run.version or row.nodes is not None:
             run.status, run.version = row.status, row.version

@@ -8,6 +8,7 @@ effect once the database has it. Between the two lies a transaction, which is th
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,6 +37,7 @@ log = logging.getLogger("workbench")
 #: Named values above this many characters are not kept in a run's copy; the next step that needs
 #: one loads it.
 CACHED_VALUE = 1_000_000
+ALONE = 1.5  # seconds
 
 
 @dataclass
@@ -82,7 +84,7 @@ class Core:
     ) -> None:
         self.dsn = dsn
         self.ceilings = ceilings  # of activities and of HTTP requests, over all engines
-        self.alone = False  # no other engine lives: the workload's room is the database's
+        self._alone_until = 0.0
         self.hungry = False  # a ceiling or a scope has kept leaves from being claimed
         self.yields = False  # others have waited for room: what becomes ready stands in line
         self.identity = ""
@@ -92,6 +94,17 @@ class Core:
         self.copies = Copies(database)
         self.workload = workload
         self._host = host
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other engine lives: then the workload's room is the database's. A newcomer
+        waits for longer than this is believed without being asked again.
+        """
+        return time.monotonic() < self._alone_until
+
+    def saw(self, *, alone: bool) -> None:
+        """What the database has just said about that."""
+        self._alone_until = time.monotonic() + ALONE if alone else 0.0
 
     def room(self, ending: int, swaps: int) -> int:
         """How many leaves a decision may take with which `ending` claims end; `swaps` while other
@@ -166,12 +179,13 @@ class Core:
     def committed(self, settled: Settled) -> None:
         """The database has it: bring the copy up to date and execute what was taken."""
         run, decision = settled.run, settled.decision
-        run.apply(decision)
-        for change in decision.names:
-            _remember(run, change)
+        if decision.version > run.version:  # else rows have brought the copy past it
+            run.apply(decision)
+            for change in decision.names:
+                _remember(run, change)
         self.workload.ending -= settled.given
         self._end_claims(settled)
-        if self.hungry and settled.ended:
+        if decision.listens or (self.hungry and settled.ended):
             self._host.look_in(0)
         for claim in settled.claims:
             claim.begun = True

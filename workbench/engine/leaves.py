@@ -155,17 +155,20 @@ class Leaves:
         return found | (await self._load(run, planned, absent) if absent else {})
 
     async def _load(self, run: Run, planned: Planned, absent: list[str]) -> dict[str, Named]:
-        """Nothing can change what they mean until this leaf, or a branch with it, has ended."""
-        scopes = run.plan.scopes(planned.number)
-        result = await self._values.ask(verbs.named(run.id, scopes, absent))
+        """Nothing can change what they mean until this leaf, or a branch with it, has ended; if that
+        has happened meanwhile, they are not kept.
+        """
+        version = run.version
+        result = await self._values.ask(
+            verbs.named(run.id, run.plan.scopes(planned.number), absent)
+        )
+        found: dict[str, Named] = {}
         for name, value, columns in rows(result):
             typed = None if columns is None else [tuple(c) for c in json.loads(columns)]
-            run.values[planned.scope, str(name)] = named(str(value), typed)
-        return {
-            name: run.values[planned.scope, name]
-            for name in absent
-            if (planned.scope, name) in run.values
-        }
+            found[str(name)] = named(str(value), typed)
+        if run.version == version:
+            run.values.update({(planned.scope, name): value for name, value in found.items()})
+        return found
 
 
 class _Reader:

@@ -90,7 +90,7 @@ class Liveness:
             log.info("engine %s entered", core.identity)
         self._published = None
         self._seen.clear()
-        core.alone = False
+        core.saw(alone=False)
         await self._beat(session)
         await self._compare(session)
 
@@ -126,7 +126,8 @@ class Liveness:
         beat = verbs.beat(self._core.identity, news, alone=self._core.alone)
         (result,) = await session.run(beat)
         alive, schema, alone = rows(result)[0]
-        self._published, self._core.alone = names, alone == "t"
+        self._published = names
+        self._core.saw(alone=alone == "t")
         if alive != "t":
             log.warning(
                 "engine %s was declared dead by another one: it takes a new identity",
@@ -219,8 +220,12 @@ class Liveness:
         """
         work = self._core.workload
         begun = [claim for claim in work if claim.begun and not claim.reported]
-        (result,) = await session.run(verbs.held(self._core.identity))
-        held = verbs.read_leaves(result)
+        me = self._core.identity
+        bearing, releasing = await session.run(verbs.held(me), verbs.releasing(me))
+        held = verbs.read_leaves(bearing)
+        # Cancelled, and unknown here: it was never begun.
+        ended = [str(row[0]) for row in rows(releasing)]
+        work.confirm(t for t in ended if t not in work and t not in work.drawn)
         for leaf in held:
             if (
                 leaf.token not in work

@@ -70,7 +70,6 @@ class Rounds:
         self.look_for_ready = True
         self.start_without_room = False
         self._watermark = _EPOCH
-        self._released: list[str] = []  # cancelled claims whose end is still to be confirmed
         self._due_singly = 0  # rounds in which to take one due run only
         self._troubled: dict[str, Exception] = {}
 
@@ -82,7 +81,7 @@ class Rounds:
     @property
     def pending(self) -> bool:
         """Whether another round would have something to do at once."""
-        if self._core.workload.reports or self._released:
+        if self._core.workload.reports or self._core.workload.confirmations:
             return True
         if not self._core.claiming:
             return False
@@ -148,16 +147,17 @@ class Rounds:
 
     async def _transact(self, session: Session, reports: list[Report], search: _Search) -> None:
         """One round, or one report's part of it. It may be repeated when it raises."""
+        asked = self._versions(reports)
         self._core.workload.promised += len(search.tokens)
         try:
-            found = await self._open(session, reports, search)
+            found = await self._open(session, asked, search)
         finally:
             self._core.workload.promised -= len(search.tokens)
         search.found.extend(row.id for row in found.due)
         self._claimed(found, search)
         batch = Batch(self._core, found.survey.at)
         try:
-            await self._bring_up_to_date(session, found.locked)
+            await self._bring_up_to_date(session, found.locked, asked)
             batch.report(reports, {row.id for row in found.locked})
             batch.wake(found.due, await self._signals(session, found.due), self._troubled)
             await self._write(session, batch, found.claims)
@@ -204,14 +204,14 @@ class Rounds:
             return 1
         return min(room, MOST_REPORTS)
 
-    async def _open(self, session: Session, reports: list[Report], search: _Search) -> _Found:
+    async def _open(self, session: Session, asked: dict[str, int], search: _Search) -> _Found:
         """Claim, in a transaction of its own; begin the one that records, with its locks."""
         opening: list[Statement] = []
         if search.tokens:
             opening += [verbs.BEGIN, self._claim(search), verbs.COMMIT]
         opening.append(verbs.BEGIN)
-        if reports:
-            opening.append(self._lock(reports))
+        if asked:
+            opening.append(verbs.lock(list(asked), list(asked.values())))
         opening += [verbs.due(search.due), verbs.survey(self._handlers)]
         try:
             results = await session.run(*opening)
@@ -221,7 +221,7 @@ class Rounds:
                 self._core.workload.suspect_asked = False
         survey = verbs.read_survey(results.pop())
         due = verbs.read_runs(results.pop())
-        locked = verbs.read_locked(results.pop()) if reports else []
+        locked = verbs.read_locked(results.pop()) if asked else []
         claims, held_back = verbs.read_claims(results[1]) if search.tokens else ([], False)
         return _Found(claims, held_back, locked, due, survey)
 
@@ -234,9 +234,10 @@ class Rounds:
             since=self._watermark,
         )
 
-    def _lock(self, reports: list[Report]) -> Statement:
+    def _versions(self, reports: list[Report]) -> dict[str, int]:
+        """Those of the copies of the runs that are reported about."""
         runs = sorted({report.claim.run for report in reports})
-        return verbs.lock(runs, [self._core.copies.version(run) for run in runs])
+        return {run: self._core.copies.version(run) for run in runs}
 
     def _claimed(self, found: _Found, search: _Search) -> None:
         self._core.yields = found.survey.waits
@@ -249,8 +250,11 @@ class Rounds:
             self._core.copies.hold(row.run)
             self._watermark = max(self._watermark, row.ready_at - WATERMARK_MARGIN)
 
-    async def _bring_up_to_date(self, session: Session, locked: list[LockedRow]) -> None:
-        without_copy = [row.id for row in locked if self._core.copies.refresh(row) is None]
+    async def _bring_up_to_date(
+        self, session: Session, locked: list[LockedRow], asked: dict[str, int]
+    ) -> None:
+        copies = self._core.copies
+        without_copy = [r.id for r in locked if copies.refresh(r, asked.get(r.id, -1)) is None]
         if without_copy:
             (loaded,) = await session.run(verbs.load(without_copy))
             self._take(verbs.read_runs(loaded))
@@ -300,7 +304,7 @@ class Rounds:
             return
         log.info("run %s node %s: a late report was refused", claim.run, claim.node)
         self._core.workload.remove(claim)
-        self._released.append(claim.token)
+        self._core.workload.confirm([claim.token])
         self._core.release_copy(claim.run)
 
     async def _write(self, session: Session, batch: Batch, claims: list[ClaimedRow]) -> None:
@@ -315,7 +319,8 @@ class Rounds:
                     frees=not self._core.hungry and any(s.frees for s in batch.settled.values()),
                 )
             )
-        released, self._released = self._released, []
+        work = self._core.workload
+        released, work.confirmations = work.confirmations, []
         if released:
             closing.append(verbs.released(self._core.identity, released))
         closing.append(verbs.COMMIT if closing else verbs.ROLLBACK)
@@ -325,7 +330,7 @@ class Rounds:
         try:
             results = await session.run(*closing)
         except BaseException:
-            self._released += released
+            work.confirmations += released
             raise
         if self._core.hungry and released:
             self.look_for_ready = True

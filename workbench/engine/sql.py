@@ -37,6 +37,7 @@ __all__ = ["SqlLeaves"]
 
 log = logging.getLogger("workbench")
 
+TURN = 0.5  # seconds that a branch stands in line here for its run
 RETRY_AFTER = "DFRTA"  # the SQLSTATE with which df.retry_after raises; the detail has the seconds
 
 
@@ -143,12 +144,24 @@ class SqlLeaves:
         self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
     ) -> bool:
         """Branches of one run stand in line here and not before the lock of its row: so the copy
-        knows what each of them did, and nothing has to be read again.
+        knows what each of them did, and nothing has to be read again. Not for long: Postgres finds
+        out about deadlocks only where it sees who waits.
         """
-        async with self._turns.setdefault(run.id, asyncio.Lock()):
-            leaf = Leaf(claim.run, claim.node, claim.token)
-            await step.lock_run(session, leaf, self._core.copies.version(run.id), ran)
-            return await self._checkpoint(session, run, claim, ran, reader)
+        turn = self._turns.setdefault(run.id, asyncio.Lock())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(turn.acquire(), TURN)
+            try:
+                return await self._lock_and_checkpoint(session, run, claim, ran, reader)
+            finally:
+                turn.release()
+        return await self._lock_and_checkpoint(session, run, claim, ran, reader)
+
+    async def _lock_and_checkpoint(
+        self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
+    ) -> bool:
+        leaf = Leaf(claim.run, claim.node, claim.token)
+        await step.lock_run(session, leaf, self._core.copies.version(run.id), ran)
+        return await self._checkpoint(session, run, claim, ran, reader)
 
     async def _checkpoint(
         self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
@@ -169,8 +182,10 @@ class SqlLeaves:
             return False
         try:
             clean = await self._commit(session, settled)
-        except psycopg.Error as failed:
+        except BaseException as failed:
             self._core.abandoned([settled])
+            if not isinstance(failed, psycopg.Error):
+                raise
             await self._not_committed(session, claim, failed)
             return False
         self._core.committed(settled)
@@ -185,7 +200,7 @@ class SqlLeaves:
         if reader.oversize:
             raise _oversize()
         value = await self._value(session, ran, reader)
-        current = self._core.copies.refresh(ran.locked[0]) if ran.locked else None
+        current = await self._current(session, claim, ran)
         if current is None or ran.now is None:
             return None
         done = Completed(claim.node, claim.token, value, cancel=ran.cancel, executed=claim.executed)
@@ -199,6 +214,16 @@ class SqlLeaves:
             )
         self._core.ends(settled, claim)
         return settled
+
+    async def _current(self, session: Session, claim: Claim, ran: step.Ran) -> Run | None:
+        """The copy of the locked run, brought up to date."""
+        if not ran.locked:
+            return None
+        current = self._core.copies.refresh(ran.locked[0], ran.asked)
+        if current is None and claim.run in self._core.copies:  # older than what was asked for
+            await step.lock_run(session, Leaf(claim.run, claim.node, claim.token), -1, ran)
+            current = self._core.copies.refresh(ran.locked[0], -1) if ran.locked else None
+        return current
 
     async def _commit(self, session: Session, settled: Settled) -> bool:
         """Write and commit; whether the reset that follows in the same pipeline succeeded, too."""

@@ -58,6 +58,7 @@ class Workload:
     def __init__(self, ceiling: int, wake: Callable[[], None]) -> None:
         self.ceiling = ceiling
         self.drawn: set[str] = set()
+        self.confirmations: list[str] = []  # cancelled claims whose end is still to be confirmed
         self.recording: set[str] = set()  # runs of rounds under way
         self.ending = 0  # claims whose room is given away with commits under way
         self.promised = 0  # to claims under way
@@ -132,6 +133,13 @@ class Workload:
         if not claim.reported:
             claim.reported = True
             self._reports.append(Report(claim, event))
+            self._wake()
+
+    def confirm(self, tokens: Iterable[str]) -> None:
+        """What these cancelled claims executed has come to its end, or was never begun."""
+        new = [token for token in tokens if token not in self.confirmations]
+        if new:
+            self.confirmations += new
             self._wake()
 
     def requeue(self, report: Report, delay: float = 0.0) -> None:

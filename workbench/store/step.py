@@ -116,6 +116,7 @@ class Ran:
     blame: psycopg.Error | StepError | None = None
     infrastructure: psycopg.Error | None = None
     cancel: str | None = None
+    asked: int = -1  # the version since which `locked` tells what has changed
     locked: list[LockedRow] = field(default_factory=list)
     now: datetime | None = None
 
@@ -149,6 +150,7 @@ async def run_in_transaction(
     marker, cancel, read_only = (rows(result)[0][0] for result in results[_SHOWN : _SHOWN + 3])
     ran = Ran(final=results[_ENTER], cancel=cancel or None)
     if version is not None:
+        ran.asked = version
         ran.locked, ran.now = verbs.read_locked_one(results[_LOCK])
     if marker != leaf.token:
         ran.blame = StepError(
@@ -166,6 +168,7 @@ async def run_in_transaction(
 async def lock_run(session: Session, leaf: Leaf, version: int, ran: Ran) -> None:
     """Lock the run of a statement that has run, in its transaction."""
     (locked,) = await session.run(verbs.lock_one(leaf.run, version))
+    ran.asked = version
     ran.locked, ran.now = verbs.read_locked_one(locked)
 
 

@@ -270,6 +270,10 @@ def held(engine: str) -> Statement:
     return Statement(b"SELECT * FROM df._held($1)", (engine.encode(),), prepared=True)
 
 
+def releasing(engine: str) -> Statement:
+    return Statement(b"SELECT df._releasing($1)", (engine.encode(),), prepared=True)
+
+
 def revive(most: int) -> Statement:
     return Statement(b"SELECT df._revive($1)", (_number(most),), prepared=True)
 

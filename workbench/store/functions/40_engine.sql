@@ -59,6 +59,8 @@ BEGIN
     DELETE FROM df.signals s WHERE s.is_new AND s.submitted_by = df._me()
         AND NOT EXISTS (SELECT FROM df.instances i WHERE i.id = s.instance_id AND i.status IN ('pending', 'running'));
     -- An array: of `IN (SELECT …)` the planner made a look for signals in every run that is alive.
+    UPDATE df.signals s SET is_new = false FROM df.instances i
+    WHERE s.is_new AND s.submitted_by = df._me() AND i.id = s.instance_id AND i.parked IS NOT NULL;
     RETURN ARRAY(SELECT i.id FROM df.instances i
                  WHERE i.id = ANY (ARRAY(SELECT DISTINCT s.instance_id FROM df.signals s
                                          WHERE s.is_new AND s.submitted_by = df._me() AND s.instance_id <> ALL (locked)))
@@ -155,7 +157,7 @@ BEGIN
     IF cancelled IS NOT NULL THEN
         tell := df._end_claims(at, cancelled) OR tell;
     END IF;
-    IF frees AND EXISTS (SELECT FROM df.engines e WHERE e.hungry) THEN
+    IF frees AND EXISTS (SELECT FROM df.engines e WHERE e.hungry OR e.hungry_for_http) THEN
         PERFORM df._tell_hungry(engine);
     END IF;
     IF nodes IS NOT NULL THEN

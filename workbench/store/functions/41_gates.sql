@@ -32,6 +32,8 @@ DECLARE
     http_waits boolean;
     alone boolean;
     held boolean;
+    refused boolean;
+    claimed_http integer := 0;
     used record;
     taken record;
     suspected record;
@@ -76,14 +78,20 @@ BEGIN
             RETURNING n.instance_id, n.node_id, n.token, n.rev, n.ready_at, n.losses > 0;
     END IF;
     -- What others leave free.
-    free_http := least(free_http, free - claimed);
-    IF http_waits AND free_http > 0 THEN
-        RETURN QUERY SELECT h.* FROM df._claim_http(engine, tokens[claimed + 1:claimed + free_http], suspect AND suspected IS NULL, cutoff) h;
+    IF http_waits AND least(free_http, free - claimed) > 0 THEN
+        RETURN QUERY SELECT h.* FROM df._claim_http(
+            engine, tokens[claimed + 1:claimed + least(free_http, free - claimed)], suspect AND suspected IS NULL, cutoff) h;
+        GET DIAGNOSTICS claimed_http = ROW_COUNT;
         http_waits := df._http_waits(cutoff);
     END IF;
-    held := http_waits OR (free < asked AND claimed >= free);
+    refused := free < asked AND claimed >= free AND EXISTS (
+        SELECT FROM df.nodes n WHERE n.status = 'ready' AND n.gate IS NULL AND n.submitted_by = df._me()
+            AND n.ready_at <= cutoff AND (n.handler IS NULL OR n.handler = ANY (handlers)));
+    held := http_waits OR refused;
     IF NOT alone THEN
-        UPDATE df.engines e SET hungry = held WHERE e.id = engine AND e.hungry <> held;
+        -- A scope that is full is nobody else's business.
+        UPDATE df.engines e SET hungry = refused, hungry_for_http = http_waits AND free_http <= claimed_http
+        WHERE e.id = engine AND (e.hungry, e.hungry_for_http) IS DISTINCT FROM (refused, http_waits AND free_http <= claimed_http);
     END IF;
     IF held THEN
         RETURN QUERY SELECT NULL::text, NULL::integer, NULL::uuid, NULL::bigint, NULL::timestamptz, true;
@@ -236,14 +244,18 @@ CREATE OR REPLACE FUNCTION df._released(engine text, ended uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM df.releasing r WHERE r.token = ANY (ended) AND r.submitted_by = df._me();
-    IF EXISTS (SELECT FROM df.engines e WHERE e.hungry) THEN
+    IF EXISTS (SELECT FROM df.engines e WHERE e.hungry OR e.hungry_for_http) THEN
         PERFORM df._tell_hungry(engine);
     END IF;
 END $$;
+
+-- What the engine has still to confirm.
+CREATE OR REPLACE FUNCTION df._releasing(engine text) RETURNS SETOF uuid
+LANGUAGE sql STABLE AS $$ SELECT r.token FROM df.releasing r WHERE r.engine_id = engine AND r.submitted_by = df._me() $$;
 
 -- Wakes the engines that a ceiling keeps from claiming. NOTIFY makes commits wait for each other: only when there are any.
 CREATE OR REPLACE FUNCTION df._tell_hungry(engine text) RETURNS void
 LANGUAGE sql AS $$
     SELECT df._tell(e.role) FROM df.engines e
-    WHERE e.hungry AND e.id <> engine AND e.stopped_at IS NULL AND e.died_at IS NULL GROUP BY e.role
+    WHERE (e.hungry OR e.hungry_for_http) AND e.id <> engine AND e.stopped_at IS NULL AND e.died_at IS NULL GROUP BY e.role
 $$;

@@ -32,9 +32,10 @@ ALTER TABLE df.engines
     ADD COLUMN max_activity integer NOT NULL DEFAULT 2,    -- the ceilings that it read when it entered; the smallest count
     ADD COLUMN max_http integer NOT NULL DEFAULT 2,
     ADD COLUMN alone boolean NOT NULL DEFAULT false,       -- it has seen no other, and keeps the activity ceiling by itself
-    ADD COLUMN hungry boolean NOT NULL DEFAULT false;      -- a ceiling kept it from claiming: others tell it when they free room
+    ADD COLUMN hungry boolean NOT NULL DEFAULT false,      -- a ceiling kept it from claiming: others tell it when they free room
+    ADD COLUMN hungry_for_http boolean NOT NULL DEFAULT false;
 
-CREATE INDEX engines_hungry ON df.engines (id) WHERE hungry;
+CREATE INDEX engines_hungry ON df.engines (id) WHERE hungry OR hungry_for_http;
 
 ALTER TABLE df.scopes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE df.releasing ENABLE ROW LEVEL SECURITY;
