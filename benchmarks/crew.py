@@ -71,6 +71,11 @@ class Crew:
                 raise TimeoutError(f"a worker does not listen after {_PATIENCE:g} s: no figure")
             time.sleep(_LOOK)
 
+    @property
+    def size(self) -> int:
+        """How many have joined."""
+        return len(self._workers)
+
     def require_all(self) -> None:
         """RuntimeError when a worker has ended: what was measured meanwhile is void."""
         for worker in self._workers:

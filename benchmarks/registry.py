@@ -13,6 +13,7 @@ from benchmarks import (
     loop,
     million,
     nodes,
+    policies,
     signals,
     sleepers,
     starts,
@@ -42,5 +43,6 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "nodes": nodes.benchmark,
         "sleepers": sleepers.benchmark,
         "signals": signals.benchmark,
+        "policies": policies.benchmark,
     }
 )

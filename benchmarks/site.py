@@ -81,8 +81,12 @@ class Site:
 
     def until_waiting(self, nodes: int) -> None:
         """Return when so many nodes wait for a time or a signal. TimeoutError: they do not."""
+        self.until(_ASLEEP, nodes)
+
+    def until(self, counted: LiteralString, nodes: int, *values: object) -> None:
+        """Return when a query counts so many nodes that wait. TimeoutError: it does not."""
         deadline = time.perf_counter() + _PATIENCE
-        while (found := self._count(_ASLEEP)) < nodes:
+        while (found := self._count(counted, *values)) < nodes:
             if time.perf_counter() > deadline:
                 raise TimeoutError(
                     f"{found} of {nodes} nodes wait after {_PATIENCE:g} s: no figure"
@@ -113,8 +117,8 @@ class Site:
         with _expecting(lambda: self._count(_COMPLETED), count, "completed runs"):
             yield
 
-    def _count(self, query: LiteralString) -> int:
-        row = self.conn.execute(query).fetchone()
+    def _count(self, query: LiteralString, *values: object) -> int:
+        row = self.conn.execute(query, values or None).fetchone()
         assert row is not None
         return int(row[0])
 

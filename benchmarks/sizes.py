@@ -43,6 +43,8 @@ class Sizes:
         How long an idle engine is watched.
     signalled_runs:
         Runs of which each waits for its own signal.
+    requests, line:
+        HTTP steps of a run under a limit, and of one with as many as a graph may have.
     repetitions:
         Measurements, of which the median counts.
     """
@@ -68,6 +70,8 @@ class Sizes:
     waking: int = 10_000
     idle_seconds: float = 20
     signalled_runs: int = 1_000
+    requests: int = 1_000
+    line: int = 9_999
     repetitions: int = 3
 
 
@@ -94,5 +98,7 @@ QUICK = Sizes(
     waking=10,
     idle_seconds=0.2,
     signalled_runs=10,
+    requests=10,
+    line=24,
     repetitions=1,
 )

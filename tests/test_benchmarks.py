@@ -32,6 +32,7 @@ def test_the_registry_lists_every_benchmark() -> None:
         "nodes",
         "sleepers",
         "signals",
+        "policies",
     ]
 
 
@@ -60,7 +61,7 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(
     assert (
         "no benchmark 'chains'; "
         "there are chain, sql, python, idle, latency, starts, workers, million, "
-        "join, loop, nodes, sleepers, signals"
+        "join, loop, nodes, sleepers, signals, policies"
     ) in capsys.readouterr().err
 
 
