@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
+import math
+import time
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from threading import Thread
 from typing import Any
 
 from workbench.engine.context import Context
@@ -26,12 +30,23 @@ from workbench.graph.values import encode
 
 __all__ = ["Handlers", "call"]
 
+log = logging.getLogger("workbench")
+
+IMPORT_AGAIN = 10.0  # seconds after an import that failed
+
 
 class Handlers:
     """The handlers known to this process, and the executor that runs them."""
 
-    def __init__(self, workload: Workload, executor: Executor | None = None) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        executor: Executor | None = None,
+        on_found: Callable[[], None] = lambda: None,
+    ) -> None:
         self._workload = workload
+        self._on_found = on_found
+        self._not_before: dict[str, float] = {}  # when to try an import (again), by handler
         self._executor = executor or ThreadPoolExecutor(
             workload.ceiling, thread_name_prefix="workbench-handler"
         )
@@ -50,16 +65,36 @@ class Handlers:
         return len(self._running)
 
     def has(self, name: str) -> bool:
-        """Whether this process has the handler, whose module is imported if need be."""
-        return name in self._available or self._find(name)
-
-    def _find(self, name: str) -> bool:
+        """Whether this process has the handler; a module that is not loaded yet is imported on a
+        thread of its own, and `on_found` called when that is done.
+        """
+        if name in self._available:
+            return True
         try:
-            lookup(name)
+            lookup(name, load=False)
         except HandlerError:
+            self._import(name)
             return False
         self._available.add(name)
         return True
+
+    def _import(self, name: str) -> None:
+        """Anything may happen in an import, and it may take any time."""
+        now = time.monotonic()
+        if now < self._not_before.get(name, 0.0):
+            return
+        self._not_before[name] = math.inf
+        Thread(target=self._imported, args=(name,), name="workbench-import", daemon=True).start()
+
+    def _imported(self, name: str) -> None:
+        try:
+            lookup(name)
+        except HandlerError as failed:
+            log.info("%s", failed)
+            self._not_before[name] = time.monotonic() + IMPORT_AGAIN
+            return
+        self._not_before.pop(name)
+        self._on_found()
 
     def look_for(self, wanted: Iterable[str]) -> bool:
         """Look once more, since a cell may have defined what was missing; whether any was found."""

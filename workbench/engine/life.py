@@ -130,7 +130,7 @@ class Life:
         ceilings, database = await self._look_around()
         slots = min(self._ceiling or ceilings[0], ceilings[0])
         core = Core(self._dsn, database, ceilings, Workload(slots, self._report_came), self)
-        self._handlers = Handlers(core.workload, self._executor)
+        self._handlers = Handlers(core.workload, self._executor, self._handler_came)
         self._sql = SqlLeaves(core, self._step_session)
         http = HttpLeaves(core, secret=self._secrets)
         self._leaves = Leaves(core, self._handlers, self._sql, http, self._own_session)
@@ -338,6 +338,10 @@ class Life:
         finally:
             await lister.close()
         return session
+
+    def _handler_came(self) -> None:
+        """Called by the thread that has imported it."""
+        self._call_soon(self.look_now)
 
     def _report_came(self) -> None:
         """Called by handler threads too: one call into the loop for any number of reports."""

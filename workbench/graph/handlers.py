@@ -15,6 +15,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -87,8 +88,11 @@ def handler_name(fn: Handler, namespace: str | None = None) -> str:
     return f"{module}:{fn.__qualname__}"
 
 
-def lookup(name: str) -> Handler:
+def lookup(name: str, *, load: bool = True) -> Handler:
     """Return the function of a stored name, importing its module when needed.
+
+    Parameters:
+        load: False imports nothing: what this process has not loaded yet is missing.
 
     Raises:
         HandlerError: nothing is registered under the name, or its module or function is missing.
@@ -101,6 +105,8 @@ def lookup(name: str) -> Handler:
             f"no handler {name!r} in this process; import the module (or run the cell) that has "
             f"@handler({name!r})"
         )
+    if not load and module_name != main_namespace() and _loaded(module_name) is None:
+        raise HandlerError(f"module {module_name!r} of handler {name!r} is not loaded")
     found: object = _module(module_name, name)
     for part in qualname.split("."):
         found = getattr(found, part, None)
@@ -110,6 +116,11 @@ def lookup(name: str) -> Handler:
             f"or start the run anew after a renaming"
         )
     return found
+
+
+def is_importing() -> bool:
+    """Tell whether this thread is just importing a module for the sake of a handler in it."""
+    return _importing.get()
 
 
 def registered() -> tuple[str, ...]:
@@ -216,17 +227,32 @@ def _stem(path: str) -> str:
     return Path(path).stem.replace(":", "_") or _MAIN
 
 
+def _loaded(module_name: str) -> object | None:
+    """A module that has been imported, to its end."""
+    module = sys.modules.get(module_name)
+    unfinished = getattr(getattr(module, "__spec__", None), "_initializing", False)
+    return None if unfinished else module
+
+
+_importing: ContextVar[bool] = ContextVar("workbench_importing", default=False)
+
+
 def _module(module_name: str, name: str) -> object:
     if module_name in (_MAIN, main_namespace()):
         # Read anew each time, so that a re-run cell's function serves the next attempt.
         return sys.modules[_MAIN]
+    if (module := _loaded(module_name)) is not None:
+        return module
+    before = _importing.set(True)
     try:
         return importlib.import_module(module_name)
-    except Exception as error:
+    except BaseException as error:  # a script may end the process where it is imported
         raise HandlerError(
             f"handler {name!r} cannot be imported: {type(error).__name__}: {error}; install "
             f"{module_name!r} where this engine runs, or open the notebook that defines it"
         ) from error
+    finally:
+        _importing.reset(before)
 
 
 # Generator, coroutine, *args and so on; the higher bits tell of `from __future__ import`.

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 
 from workbench.errors import DatabaseError, GraphError, UsageError
+from workbench.graph.handlers import is_importing
 from workbench.store import embedded
 from workbench.store.database import conninfo
 from workbench.store.migrate import migrate
@@ -81,6 +82,11 @@ def start(conn: psycopg.Connection[Any], call: Start) -> str:
     DatabaseError
         The role lacks a right.
     """
+    if is_importing():
+        raise UsageError(
+            "an engine is importing this module for a handler in it, and the module starts a run: nothing was "
+            'started. Put what a script does below `if __name__ == "__main__":`.'
+        )
     try:
         with _notices_as_warnings(conn):
             row = conn.execute(_CALL, _arguments(call)).fetchone()
