@@ -48,7 +48,7 @@ def test_a_graph_without_policies_has_no_frames() -> None:
 
 
 def test_a_waiting_step_says_its_place_and_who_is_in() -> None:
-    assert said(HELD).startswith(f"4th in line for {SCOPE}: #1 since ")
+    assert said(HELD).startswith(f"4th in line for {SCOPE}, held by #1 since ")
     assert said(HELD).endswith(" on lab:7")
 
 

@@ -40,7 +40,7 @@ def held_pieces(held: HeldRow, run_id: str) -> tuple[Piece, ...]:
         setting = _SETTINGS[held.barrier]
         said: tuple[Piece, ...] = (f"{_CEILINGS[held.barrier]} {full} (setting {setting}): ",)
     else:
-        said = (f"{_ordinal(held.place)} in line for {held.barrier}: ",)
+        said = (f"{_ordinal(held.place)} in line for {held.barrier}, held by ",)
     for number, holder in enumerate(held.holders[:_SHOWN]):
         said += (", " if number else "", *_holder(holder, run_id))
     more = len(held.holders) - _SHOWN
