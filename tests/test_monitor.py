@@ -194,7 +194,7 @@ def test_a_list_counts_leaves_and_sees_retries(conn: psycopg.Connection) -> None
     ("filters", "text"),
     [
         ({"status": "done"}, "no run has the status 'done'"),
-        ({"limit": 0}, "limit must be at least 1, not 0"),
+        ({"limit": 0}, "limit must be a whole number of at least 1, not 0"),
         ({"since": datetime(2026, 11, 30)}, "has no time zone"),  # noqa: DTZ001 - what is refused
     ],
 )

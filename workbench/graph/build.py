@@ -19,7 +19,7 @@ from typing import Any, Final, Never
 
 from workbench.errors import GraphError, HandlerError
 from workbench.graph.codec import loads
-from workbench.graph.handlers import Handler, handler_name
+from workbench.graph.handlers import Handler, handler_name, is_at_hand
 from workbench.graph.lexer import Reference, find_references
 from workbench.graph.literals import literal, quote
 from workbench.graph.node import Node
@@ -68,6 +68,11 @@ def py(fn: Handler | str, /, *unnamed: Never, **arguments: Any) -> Node:
         _refuse_unnamed(name, unnamed, None)
     else:
         name = handler_name(fn)
+        if not is_at_hand(fn):
+            raise HandlerError(
+                f"py({name}): the notebook or script has no function {fn.__qualname__!r}, so no engine "
+                "would find it; define it at the top level"
+            )
         _refuse_unnamed(name, unnamed, _signature(fn))
         _check_arguments(fn, name, arguments)
     plain = {key: _without_refs(value, 0) for key, value in arguments.items()}

@@ -88,6 +88,11 @@ def handler_name(fn: Handler, namespace: str | None = None) -> str:
     return f"{module}:{fn.__qualname__}"
 
 
+def is_at_hand(fn: Handler) -> bool:
+    """Tell whether a function of the notebook or script can be found there by its name."""
+    return fn.__module__ != _MAIN or fn in _names or hasattr(sys.modules[_MAIN], fn.__qualname__)
+
+
 def lookup(name: str, *, load: bool = True) -> Handler:
     """Return the function of a stored name, importing its module when needed.
 

@@ -37,6 +37,11 @@ def conninfo(dsn: str) -> str:
         raise UsageError(
             f"a DSN is text, not {type(dsn).__name__}: postgresql://user@host:5432/name"
         )
+    if not dsn.strip():
+        raise UsageError(
+            "an empty DSN names no database (an unset variable?); connect() without one opens the "
+            "embedded database"
+        )
     scheme, separator, rest = dsn.partition("://")
     if separator and scheme.startswith(("postgresql+", "postgres+")):
         dsn = f"postgresql://{rest}"

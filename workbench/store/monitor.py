@@ -152,8 +152,7 @@ def list_runs(
     """
     if status is not None and status not in _STATUSES:
         raise UsageError(f"no run has the status {status!r}; choose one of {', '.join(_STATUSES)}")
-    if limit < 1:
-        raise UsageError(f"limit must be at least 1, not {limit}")
+    _check_filters(label, since, limit)
     if isinstance(since, datetime) and since.tzinfo is None:
         raise UsageError(f"since={since} has no time zone; add one: since.astimezone()")
     if isinstance(since, timedelta):
@@ -161,6 +160,15 @@ def list_runs(
     else:
         sql = "SELECT * FROM df._runs(%s, %s, %s, %s)"
     return _rows(conn, RunsRow, sql, status, label, since, limit)
+
+
+def _check_filters(label: object, since: object, limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise UsageError(f"limit must be a whole number of at least 1, not {limit!r}")
+    if not isinstance(label, str | None):
+        raise UsageError(f"label must be text, not {label!r}")
+    if not isinstance(since, datetime | timedelta | None):
+        raise UsageError(f"since takes a datetime or a timedelta, not {since!r}")
 
 
 def resolve_prefix(conn: Connection, id_or_prefix: str) -> str:

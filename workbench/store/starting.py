@@ -59,6 +59,11 @@ def target(home: str | Path | None) -> str:
     """The database that `connect` means without a DSN; the embedded one is made ready for use."""
     if home is None and (named := os.environ.get("WORKBENCH_DSN")):
         return conninfo(named)
+    if home is not None and not str(home).strip():
+        raise UsageError(
+            "an empty home names no directory (an unset variable?); connect() without one uses the "
+            "user's data directory"
+        )
     dsn = embedded.ensure(None if home is None else Path(home))
     migrate(dsn)
     with psycopg.connect(dsn, autocommit=True) as conn:
