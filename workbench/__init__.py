@@ -56,7 +56,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from workbench import errors
-    from workbench.bench import Bench, connect
+    from workbench.bench import Bench
+    from workbench.connecting import connect
     from workbench.errors import RetryAfter
     from workbench.graph.build import named, py, ref, seq, sql
     from workbench.graph.control import break_, if_, if_rows, join, loop, race
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Bench": "workbench.bench",
-    "connect": "workbench.bench",
+    "connect": "workbench.connecting",
     "Node": "workbench.graph.node",
     "RetryAfter": "workbench.errors",
     "Run": "workbench.run",

@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
-
-import psycopg
+from typing import TYPE_CHECKING, Any
 
 from workbench import run_texts
+from workbench.attempts import Attempt
 from workbench.errors import NotFound, RunCancelled, RunFailed, StateError, UsageError
-from workbench.graph.codec import loads
 from workbench.graph.node import Node
-from workbench.graph.values import decode, encode
-from workbench.store import acting, explain, monitor
-from workbench.store.database import Database
-from workbench.store.records import AttemptRow, Error, NodeRow, RunRow
+from workbench.graph.values import decode
+from workbench.run_views import Looks
+from workbench.store import monitor
+from workbench.store.records import Error, NodeRow
 
 if TYPE_CHECKING:
     import pandas
 
-    from workbench.views.explain_view import ExplainView
-    from workbench.views.run_data import RunData
-    from workbench.views.run_view import RunView
-    from workbench.views.timeline_view import TimelineView
-
 __all__ = ["NodeResult", "Run"]
 
-_KEPT_ITERATIONS = 100  # of each loop, in the database: what the timeline shows
 _FINISHED = ("completed", "failed", "cancelled")
 _PATIENCE = 4.0  # seconds of waiting after which a look at what is missing is worth it
 _POLL = (0.01, 0.25)  # seconds between looks at a run that another engine executes: from, to
@@ -51,20 +43,6 @@ def _seconds(timeout: object) -> float | None:
             f"timeout takes seconds or a timedelta, not {timeout!r}: nothing was waited for"
         )
     return timeout
-
-
-class Waiter(Protocol):
-    """What a run needs of its bench: to have runs executed, to be told what happens to them, and a
-    connection for showing them live.
-    """
-
-    def work_unless_held(self) -> bool: ...
-
-    def wait_for_news(self, run_id: str, timeout: float) -> None: ...
-
-    def watch(self, run_id: str, listener: Callable[[], None]) -> Callable[[], None]: ...
-
-    def watching(self) -> Database: ...
 
 
 @dataclass(frozen=True)
@@ -95,27 +73,12 @@ class NodeResult:
         return frame(self.value, self.columns, decimal=decimal)
 
 
-class Run:
+class Run(Looks):
     """One execution of a graph. As a cell's last line it shows itself; `await run` gives its
     result.
     """
 
-    def __init__(self, run_id: str, database: Database, waiter: Waiter) -> None:
-        self.id = run_id
-        self._database = database
-        self._waiter = waiter
-
     # How it stands.
-
-    def _row(self) -> RunRow:
-        with self._database.connection() as conn:
-            return monitor.run_row(conn, self.id)
-
-    @property
-    def status(self) -> str:
-        """`pending`, `running`, `completed`, `failed` or `cancelled`."""
-        with self._database.connection() as conn:
-            return monitor.run_status(conn, self.id)
 
     @property
     def label(self) -> str | None:
@@ -135,8 +98,7 @@ class Run:
     @property
     def definition(self) -> Node:
         """The graph that the run executes."""
-        with self._database.connection() as conn:
-            return loads(monitor.definition(conn, self.id).graph)
+        return self._definition()
 
     @property
     def input(self) -> Any:
@@ -151,13 +113,14 @@ class Run:
             return monitor.run_nodes(conn, self.id)
 
     @property
-    def attempts(self) -> list[AttemptRow]:
-        """All ended attempts, in the order in which they ended."""
+    def attempts(self) -> list[Attempt]:
+        """All ended attempts, in the order in which they ended. Each shows what it executed."""
         with self._database.connection() as conn:
-            return monitor.run_attempts(conn, self.id)
+            rows = monitor.run_attempts(conn, self.id)
+        return [Attempt.of(row, self) for row in rows]
 
     @property
-    def failure(self) -> AttemptRow | None:
+    def failure(self) -> Attempt | None:
         """The attempt that decided the run's failure; None unless the run failed."""
         row = self._row()
         if row.status != "failed" or row.error is None:
@@ -285,158 +248,8 @@ class Run:
     def __await__(self) -> Generator[Any, None, Any]:
         return asyncio.to_thread(self.result).__await__()
 
-    # Acting.
-
-    def cancel(self, reason: str = "Cancelled by user") -> bool:
-        """Cancel the run: at once, also when no engine is alive. A running SQL step is rolled back.
-
-        Returns
-        -------
-        bool
-            True when the run is now cancelled (also when it was before), False when it had ended
-            otherwise.
-        """
-        with self._database.connection() as conn:
-            return acting.cancel(conn, self.id, reason)
-
-    def signal(self, name: str, data: Any = None) -> None:
-        """Send a signal: a step that waits for one of this name goes on with `data`.
-
-        Kept until a step takes it, when none waits yet.
-
-        Parameters
-        ----------
-        name:
-            As in `wait_for_signal`; upper and lower case differ.
-        data:
-            Any JSON value; later steps see it as `$step.data`.
-
-        Raises
-        ------
-        NotFound
-            There is no such run, or it is another role's.
-        StateError
-            The run has ended, or 1,000 signals of this name are unread.
-        ValueRefused
-            `data` holds something that JSON cannot.
-        """
-        text = encode(data, "data")
-        with self._database.connection() as conn:
-            acting.signal(conn, self.id, name, text)
-
-    def retry_now(self, node: str | int | None = None) -> int:
-        """End the wait for the next attempt at once: of a node, or of all that wait for one.
-
-        Parameters
-        ----------
-        node:
-            Its name or its number in pre-order (`"fetch"`, `3`, `"#3"`).
-
-        Returns
-        -------
-        int
-            How many waits ended.
-
-        Raises
-        ------
-        NotFound
-            There is no such run or node.
-        StateError
-            Nothing waits for another attempt.
-        """
-        name = f"#{node}" if isinstance(node, int) else node
-        with self._database.connection() as conn:
-            return acting.retry_now(conn, self.id, name)
-
-    # Looking.
-
-    def view(self) -> RunView:
-        """The run's picture as of now: header, steps, result or error. As a cell's last line it
-        stays live until the run ends.
-        """
-        from workbench.views.live import Source
-        from workbench.views.run_view import RunView
-
-        source = Source(
-            fetch=lambda: self._data(self._waiter.watching()),
-            subscribe=lambda listener: self._waiter.watch(self.id, listener),
-            cancel=lambda: self._apart(_cancel_or_refuse),
-            signal=lambda name, text: self._apart(
-                lambda conn, run_id: acting.signal(conn, run_id, name, text)
-            ),
-        )
-        return RunView(self._data(self._database), source=source)
-
-    def explain(self) -> ExplainView:
-        """What the run consists of and how far it is: the text of `df.explain`, and a picture."""
-        from workbench.views.explain_view import ExplainView
-
-        with self._database.connection() as conn:
-            text = explain.explain(conn, self.id)
-            rows = explain.run_rows(conn, self.id)
-        return ExplainView(text, rows, run=self._data(self._database))
-
-    def timeline(self) -> TimelineView:
-        """When everything happened: a bar an attempt, the waits between them with their source.
-
-        Returns
-        -------
-        TimelineView
-            As a cell's last line it can be zoomed and panned, and follows the run until it ends.
-            `.df` has a row an attempt, wait or iteration; `.figure` is the plotly figure.
-        """
-        from workbench.views.timeline_view import TimelineSource, TimelineView
-
-        source = TimelineSource(
-            fetch=lambda: self._data(self._waiter.watching(), _KEPT_ITERATIONS),
-            subscribe=lambda listener: self._waiter.watch(self.id, listener),
-        )
-        return TimelineView(self._data(self._database, _KEPT_ITERATIONS), source)
-
-    def _data(self, database: Database, iterations: int | None = None) -> RunData:
-        from workbench.views.run_data import ATTEMPTS, ITERATIONS, RunData
-
-        with database.connection() as conn:  # the run first: one that has ended changes no more
-            return RunData(
-                monitor.run_row(conn, self.id),
-                monitor.run_nodes(conn, self.id),
-                monitor.run_attempts(conn, self.id, ATTEMPTS),
-                monitor.run_iterations(conn, self.id, iterations or ITERATIONS),
-                monitor.unread_signals(conn, self.id),
-            )
-
-    def _apart(self, act: Callable[[psycopg.Connection[Any], str], None]) -> None:
-        """Act over a connection of its own, for the others may be busy."""
-        database = Database(self._database.dsn)
-        try:
-            with database.connection() as conn:
-                act(conn, self.id)
-        finally:
-            database.close()
-
     def __repr__(self) -> str:
         try:
             return f"<Run {self.id} {self.status}>"
         except Exception:
             return f"<Run {self.id}>"
-
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return self.view()._repr_mimebundle_(include, exclude)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Run)
-            and other.id == self.id
-            and other._database.dsn == self._database.dsn
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.id, self._database.dsn))
-
-
-def _cancel_or_refuse(conn: psycopg.Connection[Any], run_id: str) -> None:
-    if not acting.cancel(conn, run_id, "Cancelled by user"):
-        status = monitor.run_status(conn, run_id)
-        raise StateError(f"not cancelled: the run had already ended ({status})")

@@ -19,7 +19,8 @@ from tests.engine.conftest import db, engine, spawn_engine, start_engine
 from tests.engine.support import Database
 from tests.remote.commands import Command, Worker
 from tests.remote.pooler import Pooler
-from workbench.bench import Bench, connect
+from workbench.bench import Bench
+from workbench.connecting import connect
 
 __all__ = ["db", "engine", "spawn_engine", "start_engine"]
 

@@ -18,7 +18,8 @@ from tests.engine.conftest import SpawnEngine
 from tests.engine.support import Database, wait_until
 from tests.remote.conftest import Connect, StartPooler
 from tests.remote.remote_handlers import represent_context
-from workbench.bench import Bench, connect
+from workbench.bench import Bench
+from workbench.connecting import connect
 from workbench.errors import DatabaseError, StateError, UsageError
 from workbench.graph.build import py
 from workbench.store import embedded, starting

@@ -20,7 +20,7 @@ from tests.engine.support import Database, wait_until
 from tests.remote.commands import environment
 from tests.remote.conftest import MakeRole, RunCommand, user_of
 from tests.remote.pooler import Pooler
-from workbench.bench import connect
+from workbench.connecting import connect
 from workbench.engine.worker import Engine
 from workbench.errors import SchemaError
 from workbench.graph.build import sql

@@ -136,7 +136,7 @@ def test_a_failed_run_says_what_where_and_what_next() -> None:
     text = text_of(view_of(run(status="failed", finished_at=at(9), error=error), steps))
     assert "duplicate key (23505)" in text
     assert "in step #2 · PYTHON clean · attempt 2 of 3" in text
-    assert "bench.start(run.definition) starts its graph anew" in text
+    assert "run.retry() runs it once more, run.resume() from here" in text
 
 
 def test_a_run_that_nobody_advances_says_so() -> None:

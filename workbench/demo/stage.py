@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workbench.bench import Bench, connect
+from workbench.bench import Bench
+from workbench.connecting import connect
 from workbench.errors import StateError
 from workbench.store import embedded
 

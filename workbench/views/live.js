@@ -14,11 +14,13 @@ function buttons(model) {
     cancel: () => [ask("Cancel this run?"), button("Cancel run", "wb-button wb-danger", () => send({ name: "cancel" }, "Cancelling…")), back("Keep running")],
     signal: () => [signalForm(model.get("waits"), back("Not now"), (signal, data) => send({ name: "signal", signal, data }, "Sending…"))],
   };
-  const offers = { signal: "Signal", cancel: "Cancel" };
+  const offers = { signal: "Signal", cancel: "Cancel", retry: "Retry as new run", resume: "Resume" };
+  const sayings = { retry: "Retrying…", resume: "Resuming…" }; // what undoes nothing is not asked twice
+  const press = (name) => (name in questions ? show(name, true) : send({ name }, sayings[name]));
   const show = (next, detail) => {
     state = next;
     if (state === "wait") bar.replaceChildren(ask(detail));
-    else if (state === "offer") bar.replaceChildren(...model.get("actions").map((name) => button(offers[name], "wb-button", () => show(name, true))));
+    else if (state === "offer") bar.replaceChildren(...model.get("actions").map((name) => button(offers[name], "wb-button", () => press(name))));
     else bar.replaceChildren(...questions[state]());
     if (state in questions) asked = state;
     if (state === "wait" || !detail) return;

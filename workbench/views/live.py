@@ -26,12 +26,15 @@ class Source:
             returns what ends that.
         cancel: cancels the run, or raises what refuses it; may block.
         signal: sends the run a signal by its name and the text of its data; likewise.
+        retry, resume: make a new run of the failed one; its id. None: not offered.
     """
 
     fetch: Callable[[], RunData]
     subscribe: Callable[[Callable[[], None]], Callable[[], None]]
     cancel: Callable[[], None]
     signal: Callable[[str, str], None]
+    retry: Callable[[], str] | None = None
+    resume: Callable[[], str] | None = None
 
 
 class LiveView(Followed[RunData]):
@@ -58,6 +61,12 @@ class LiveView(Followed[RunData]):
             case ["signal", signal, text]:
                 self._source.signal(signal, text.strip() or "null")
                 return f"signal {signal} sent"
+            case ["retry"] if self._source.retry:
+                made = self._source.retry()
+                return f'retried as {made}: bench.get("{made}")'
+            case ["resume"] if self._source.resume:
+                made = self._source.resume()
+                return f'resumed as {made}: bench.get("{made}")'
         raise unknown_button(name)
 
 

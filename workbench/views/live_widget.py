@@ -30,7 +30,7 @@ class LiveWidget(FaceWidget):
         waits = [] if data.ended else signal_names(data)
         return {
             "html": str(run_html(data, style=False)),
-            "actions": [] if data.ended else ["signal", "cancel"] if waits else ["cancel"],
+            "actions": _actions(data, bool(waits)),
             "waits": waits,
         }
 
@@ -40,3 +40,9 @@ class LiveWidget(FaceWidget):
                 self._live.act(name, signal, text)
                 return True
         return super()._act(content)
+
+
+def _actions(data: RunData, waits: bool) -> list[str]:
+    if data.run.status == "failed":
+        return ["retry", "resume"]
+    return [] if data.ended else ["signal", "cancel"] if waits else ["cancel"]

@@ -61,8 +61,9 @@ class RunView(View):
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
         bundle = super()._repr_mimebundle_(include, exclude)
-        if self._source is None or self.data.ended:
-            return bundle  # nothing will change: this survives the kernel
+        failed = self.data.run.status == "failed"
+        if self._source is None or (self.data.ended and not failed):
+            return bundle  # nothing will change or can be done: this survives the kernel
         return bundle | live.widget(self._source, self.data)
 
     def __repr__(self) -> str:
@@ -216,7 +217,8 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
     if data.signals:
         facts.append(("unread signals", _signals(data)))
     if run.restart_of_run_id:
-        facts.append(("retry of", run.restart_of_run_id))
+        of = "resumed from" if run.kind == "resume" else "retry of"
+        facts.append((of, run.restart_of_run_id))
     if run.database:
         facts.append(("database", run.database))
     return facts
@@ -287,7 +289,7 @@ def _next(data: RunData) -> str | None:
     """Say the next move; code between backquotes."""
     run = data.run
     if run.status == "failed":
-        return "`run.failure` has the attempt; `bench.start(run.definition)` starts its graph anew."
+        return "`run.failure` has the attempt; `run.retry()` runs it once more, `run.resume()` from here."
     if run.status in ("pending", "running") and not run.live_engines:
         return "No engine is alive to advance it: `bench.work()` starts one here."
     if run.waits_for:

@@ -15,7 +15,7 @@ from workbench.views.status import badge
 from workbench.views.titles import config, url_of
 from workbench.views.words import count, duration, one_line, shorten
 
-__all__ = ["detail", "error_block", "error_line", "error_text", "is_own_error"]
+__all__ = ["delay_words", "detail", "error_block", "error_line", "error_text", "is_own_error"]
 
 _LOOKS = {"worker_lost": ("retrying", "worker lost")}
 _SOURCES = {
@@ -179,7 +179,14 @@ def _iteration(ended: IterationRow) -> Safe:
 
 def _then(attempt: AttemptRow) -> str:
     said = [] if attempt.error is None else [shorten(one_line(error_text(attempt.error)), 200)]
-    if attempt.delay is not None:
-        source = _SOURCES.get(attempt.delay_source or "", attempt.delay_source)
-        said.insert(0, f"again after {duration(attempt.delay)} ({source})")
+    if again := delay_words(attempt):
+        said.insert(0, again)
     return " · ".join(said)
+
+
+def delay_words(attempt: AttemptRow) -> str:
+    """Say how long after an attempt the next one came, and who said so; empty when none did."""
+    if attempt.delay is None:
+        return ""
+    source = _SOURCES.get(attempt.delay_source or "", attempt.delay_source)
+    return f"again after {duration(attempt.delay)} ({source})"

@@ -227,6 +227,8 @@ def attempt_words(run: RunRow, node: NodeRow, status: str) -> str:
 def _which_attempt(run: RunRow, node: NodeRow, status: str) -> str:
     if node.node_type == "LOOP":
         return f"iteration {node.iteration:,}" if node.iteration else ""
+    if node.reused_run and status == "completed":
+        return f"reused from {node.reused_run}"
     number = node.attempt + (1 if status in ("running", "retrying") else 0)
     lost = f"lost {node.losses}×" if node.losses else ""
     if node.attempt < 1 or number < 2:
