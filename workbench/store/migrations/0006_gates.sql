@@ -7,7 +7,7 @@ DROP INDEX df.nodes_ready;
 CREATE INDEX nodes_ready ON df.nodes (submitted_by, ready_at) WHERE status = 'ready' AND gate IS NULL;
 CREATE INDEX nodes_ready_http ON df.nodes (submitted_by, ready_at) WHERE status = 'ready' AND gate = -1;
 CREATE INDEX nodes_running_http ON df.nodes (instance_id, gate) WHERE status = 'running' AND gate IS NOT NULL;
-CREATE INDEX nodes_ready_scoped ON df.nodes (submitted_by, instance_id, gate, ready_at) WHERE status = 'ready' AND gate >= 0;
+CREATE INDEX nodes_ready_scoped ON df.nodes (submitted_by, instance_id, gate, ready_at, node_id) WHERE status = 'ready' AND gate >= 0;
 
 -- A node under a policy; everything below it, up to `last_node`, shares the limit.
 CREATE TABLE df.scopes (
