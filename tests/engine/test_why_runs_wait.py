@@ -26,7 +26,7 @@ def activity(db: Database, idle_for: str = "0") -> dict[str, dict[str, Any]]:
 
 def state(db: Database, run: str) -> str | None:
     row = activity(db).get(run)
-    return row and row["state"]
+    return None if row is None else str(row["state"])
 
 
 def wait_for_state(db: Database, run: str, wanted: str, timeout: float = 20.0) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def test_ready_steps_that_the_ceiling_holds_back_wait(
     db: Database, start_engine: StartEngine
 ) -> None:
     db.set(max_activity_concurrency=1)
-    start_engine(ceiling=None)  # type: ignore[arg-type]
+    start_engine(ceiling=None)
     with db.gate(7):
         first = db.start(py(handlers.pass_gate, gate=7))
         db.wait_running(first)

@@ -36,7 +36,7 @@ def put(db: Database, run: str, node: int, **columns: Any) -> None:
     """Write a node's columns as an engine would have, and begin its run."""
     named = ", ".join(f"{name} = %({name})s" for name in columns)
     db.conn.execute(
-        f"UPDATE df.nodes SET {named} WHERE instance_id = %(run)s AND node_id = %(node)s",  # type: ignore[arg-type]
+        f"UPDATE df.nodes SET {named} WHERE instance_id = %(run)s AND node_id = %(node)s",
         {"run": run, "node": node, **columns},
     )
     db.execute("UPDATE df.instances SET status = 'running', wake_at = NULL WHERE id = %s", run)

@@ -18,7 +18,7 @@ FETCH = sql("SELECT 1").named("fetch")
 
 
 def simulated(graph: Node, outcomes: Outcomes, most: int = 1000, **policy: Any) -> SimulationView:
-    given = {"max_attempts": 3, "max_backoff": 16, "on_failure": "fail"} | policy
+    given: dict[str, Any] = {"max_attempts": 3, "max_backoff": 16, "on_failure": "fail"} | policy
     return simulate(graph, outcomes, checked_policy(**given), None, most)
 
 

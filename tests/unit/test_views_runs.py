@@ -39,7 +39,7 @@ def test_a_run_that_waits_for_an_attempt_is_retrying() -> None:
 def test_a_run_in_which_all_that_lives_waits_is_waiting_and_still_running() -> None:
     row = listed("00000001", status="running", finished_at=None, waiting=True)
     frame = RunsView([row]).df
-    assert frame.loc["00000001", ["status", "state"]].tolist() == ["running", "waiting"]
+    assert list(frame.loc["00000001", ["status", "state"]]) == ["running", "waiting"]
     assert "⏾ 00000001  waiting" in str(RunsView([row]))
 
 

@@ -32,13 +32,17 @@ def case_five() -> RunData:
         [
             attempt(
                 *(0, 1, "failed"),
-                started_at=at(0), finished_at=at(0.1), error=E1,
+                started_at=at(0),
+                finished_at=at(0.1),
+                error=E1,
                 delay=1.0,
                 delay_source="backoff",
             ),
             attempt(
                 *(0, 2, "failed"),
-                started_at=at(1.15), finished_at=at(1.25), error=E2,
+                started_at=at(1.15),
+                finished_at=at(1.25),
+                error=E2,
                 delay=2.0,
                 delay_source="backoff",
             ),
