@@ -85,6 +85,12 @@ class Crew:
                     "See its log on stderr."
                 )
 
+    def kill_first(self) -> None:
+        """SIGKILL for the worker that joined first."""
+        worker = self._workers.pop(0)
+        worker.kill()
+        worker.wait()
+
     def __enter__(self) -> Crew:
         return self
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from benchmarks import (
     chain,
+    failures,
     idle,
     join,
     latency,
@@ -44,5 +45,6 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "sleepers": sleepers.benchmark,
         "signals": signals.benchmark,
         "policies": policies.benchmark,
+        "failures": failures.benchmark,
     }
 )

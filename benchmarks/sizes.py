@@ -41,6 +41,8 @@ class Sizes:
         Runs that sleep, and those of them that wake at once.
     idle_seconds:
         How long an idle engine is watched.
+    in_flight:
+        Steps that a worker executes when it is killed.
     signalled_runs:
         Runs of which each waits for its own signal.
     requests, line:
@@ -69,6 +71,7 @@ class Sizes:
     sleepers: int = 100_000
     waking: int = 10_000
     idle_seconds: float = 20
+    in_flight: int = 100
     signalled_runs: int = 1_000
     requests: int = 1_000
     line: int = 9_999
@@ -97,6 +100,7 @@ QUICK = Sizes(
     sleepers=20,
     waking=10,
     idle_seconds=0.2,
+    in_flight=5,
     signalled_runs=10,
     requests=10,
     line=24,

@@ -33,6 +33,7 @@ def test_the_registry_lists_every_benchmark() -> None:
         "sleepers",
         "signals",
         "policies",
+        "failures",
     ]
 
 
@@ -61,7 +62,7 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(
     assert (
         "no benchmark 'chains'; "
         "there are chain, sql, python, idle, latency, starts, workers, million, "
-        "join, loop, nodes, sleepers, signals, policies"
+        "join, loop, nodes, sleepers, signals, policies, failures"
     ) in capsys.readouterr().err
 
 
