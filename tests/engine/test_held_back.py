@@ -14,7 +14,8 @@ from tests.engine.http_server import Answer, HttpServer, http_server
 from tests.engine.support import Database, start, wait_until
 from workbench.graph import Node, http, join
 from workbench.graph.policies import with_policy
-from workbench.store.explain import HeldRow, explain, held_rows, run_rows, scope_rows
+from workbench.store.explain import explain, held_rows, run_rows, scope_rows
+from workbench.store.explain_records import HeldRow
 
 
 @pytest.fixture

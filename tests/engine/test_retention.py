@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any
 
 import psycopg
@@ -100,8 +101,9 @@ def test_case_13(db: Database, start_engine: StartEngine) -> None:
 
 
 def test_live_work_does_not_wait_for_a_batch_that_stands(
-    db: Database, start_engine: StartEngine
+    db: Database, start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("workbench.engine.liveness.RETENTION", math.inf)  # none of its own
     fill(db, 300)
     start_engine()
     with db.transaction() as conn:

@@ -8,7 +8,7 @@ from tests.unit.test_views_explain import shown
 from tests.unit.view_samples import at, node, run
 from workbench.graph import http, join, sql
 from workbench.graph.policies import with_policy
-from workbench.store.explain import HeldRow, ScopeRow
+from workbench.store.explain_records import HeldRow, ScopeRow
 from workbench.views.clock import told
 from workbench.views.explain_view import ExplainView, node_html
 from workbench.views.limits import held_pieces

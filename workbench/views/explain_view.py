@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.graph.node import Node
 from workbench.graph.shapes import MAX_NODES
 from workbench.graph.tree import label, tree
-from workbench.store.explain import ExplainRow, HeldRow, ScopeRow
+from workbench.store.explain_records import ExplainRow, HeldRow, ScopeRow
 from workbench.store.records import NodeRow
 from workbench.views.base import View, page
 from workbench.views.limits import limits

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from workbench.store.explain import HeldRow, ScopeRow
+from workbench.store.explain_records import HeldRow, ScopeRow
 from workbench.views.clock import At, Piece
 
 __all__ = ["Limit", "held_pieces", "limits"]

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from workbench.store.explain import HeldRow
+from workbench.store.explain_records import HeldRow
 from workbench.store.records import NodeRow
 from workbench.views.clock import lasting, said
 from workbench.views.limits import Limit, held_pieces
