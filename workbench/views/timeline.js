@@ -97,10 +97,12 @@ export default {
       on: { "change:spec": () => { given = JSON.parse(model.get("spec")); hear(); draw(); } },
     });
     const grow = setInterval(() => { if (model.get("state") === "live" && given.open.length) draw(); }, GROW);
-    const theme = new MutationObserver(draw);
+    // The page says that its theme has changed before the style sheet of the new one has come.
+    const repaint = () => { for (const wait of [0, 500, 2000]) setTimeout(() => { if (!left) draw(); }, wait); };
+    const theme = new MutationObserver(repaint);
     for (const place of [document.body, document.documentElement]) theme.observe(place, { attributes: true, attributeFilter: ["class", "data-jp-theme-light"] });
     const preferred = matchMedia("(prefers-color-scheme: dark)");
-    preferred.addEventListener("change", draw);
+    preferred.addEventListener("change", repaint);
     const loading = setInterval(begin, 300); // the loader's id comes a moment after the view
     async function begin() {
       if (engine || left || !model.get("loader")) return;
@@ -115,7 +117,7 @@ export default {
       left = true;
       for (const timer of [grow, loading]) clearInterval(timer);
       theme.disconnect();
-      preferred.removeEventListener("change", draw);
+      preferred.removeEventListener("change", repaint);
       engine?.purge(chart);
       leave();
     };
