@@ -71,8 +71,11 @@ export default {
     bar.onkeydown = (event) => event.stopPropagation(); // what is typed here is no shortcut
 
     const now = () => asOf + (model.get("state") === "live" ? performance.now() - heard : 0);
+    const ink = () => getComputedStyle(chart).color;
+    let inked = "";
     const draw = () => {
       if (!engine || left || !chart.isConnected) return;
+      inked = ink();
       const look = looker(chart);
       const { data, layout, open } = given;
       const traces = data.map((trace) => ({ ...painted(trace, look), base: trace.base.map(local), x: [...trace.x] }));
@@ -96,9 +99,11 @@ export default {
       answered: () => {},
       on: { "change:spec": () => { given = JSON.parse(model.get("spec")); hear(); draw(); } },
     });
-    const grow = setInterval(() => { if (model.get("state") === "live" && given.open.length) draw(); }, GROW);
+    // Drawing anew takes away what is being read.
+    const isRead = () => chart.querySelector(".hoverlayer > *") !== null;
+    const grow = setInterval(() => { if (model.get("state") === "live" && given.open.length && !isRead()) draw(); }, GROW);
     // The page says that its theme has changed before the style sheet of the new one has come.
-    const repaint = () => { for (const wait of [0, 500, 2000]) setTimeout(() => { if (!left) draw(); }, wait); };
+    const repaint = () => { for (const wait of [0, 500, 2000]) setTimeout(() => { if (!left && ink() !== inked) draw(); }, wait); };
     const theme = new MutationObserver(repaint);
     for (const place of [document.body, document.documentElement]) theme.observe(place, { attributes: true, attributeFilter: ["class", "data-jp-theme-light"] });
     const preferred = matchMedia("(prefers-color-scheme: dark)");
