@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.engine import step_handlers as handlers
 from tests.engine.support import Database, wait_until
 from workbench.engine.worker import Engine
-from workbench.graph import join, loop, sql, wait_for_signal
+from workbench.graph import join, loop, py, sql, wait_for_signal
 
 
 def test_a_cancelled_claim_that_its_engine_never_heard_of_is_confirmed(
@@ -26,6 +27,21 @@ def test_signals_that_are_there_are_taken_without_waiting_for_a_look(
     run = db.start(loop(body, while_="SELECT $s.data < 60", min_interval=0))
     db.execute("SELECT df.signal(%s, 'item', n::text) FROM generate_series(1, 60) AS n", run)
     db.wait(run, timeout=30)  # a look at a time would take a minute
+
+
+def test_a_run_that_is_due_while_it_is_reported_about_runs_no_step_twice(
+    db: Database, engine: Engine
+) -> None:
+    db.execute("CREATE TABLE effects (n bigint)")
+    body = py(handlers.echo, value=1) >> sql("INSERT INTO effects SELECT nextval('calls')")
+    branch = loop(body, while_="SELECT count(*) < 60 FROM effects", min_interval=0)
+    listens = loop(wait_for_signal("tick").named("t"), while_="SELECT $t.data < 80", min_interval=0)
+    run = db.start(join(branch, listens))
+    for number in range(1, 81):
+        db.execute("SELECT df.signal(%s, 'tick', %s)", run, str(number))
+    db.wait(run, timeout=60)
+    effects = db.value("SELECT count(*) FROM effects")
+    assert db.value("SELECT last_value FROM calls") == effects
 
 
 def test_branches_that_cancel_each_others_runs_do_not_stand_still(

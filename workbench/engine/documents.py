@@ -130,7 +130,7 @@ def _value(name: str, value: Value | None) -> str:
 
 
 def _run(run: str, decision: Decision) -> str:
-    more = _time("wake_at", decision.wake_at)
+    more = _time("wake_at", decision.wake_at) + (',"woken":true' if decision.woken else "")
     if decision.error is not None:
         more += f',"error":{_json(decision.error)}'
     if decision.parked is not None:

@@ -113,6 +113,7 @@ class _Machine(Control):
         if self.decision.status != "pending":
             self.refused = True
             return
+        self.decision.woken = True
         self.decision.status = "running"
         self.then(self.begin, 0)
 
@@ -201,6 +202,7 @@ class _Machine(Control):
 
     def wake(self, event: Wake) -> None:
         """Everything that is due, in the order in which it came about."""
+        self.decision.woken = True
         due = [(time, 1, partial(self.time_came, node)) for time, node in self.timers_due()]
         sent = [(each.sent_at, 0, partial(self.arrived, each)) for each in event.signals]
         self.passed_over: set[str] = set()  # names of signals that nothing waited for

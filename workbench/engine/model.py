@@ -304,7 +304,8 @@ class Decision:
     """What follows from one event. Empty (`refused`) when the event was stale.
 
     `gathered`: JOINs and the nodes whose values theirs is the array of. `wake_at`: when the run is
-    due again. `listens`: a wait for a signal has begun, which may have been sent before. `taken`,
+    due again that is known from its waits; `woken`: what it was due for has been looked at, else it
+    stays due. `listens`: a wait for a signal has begun, which may have been sent before. `taken`,
     `looked_at`: ids of the signals that waits took, and of those that none did.
     """
 
@@ -319,6 +320,7 @@ class Decision:
     iterations: list[IterationEnd] = field(default_factory=list)
     ended: dict[int, int] = field(default_factory=dict)
     wake_at: datetime | None = None
+    woken: bool = False
     listens: bool = False
     taken: list[int] = field(default_factory=list)
     looked_at: list[int] = field(default_factory=list)

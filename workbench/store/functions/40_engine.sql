@@ -134,11 +134,14 @@ DECLARE
     written bigint;
 BEGIN
     UPDATE df.instances i
-    SET status = c.status, version = c.version, wake_at = c.wake_at, error = c.error, parked = c.parked, updated_at = at,
+    SET status = c.status, version = c.version, error = c.error, parked = c.parked, updated_at = at,
+        -- A look that was asked for, such as for a signal sent before its wait, is not forgotten over a report.
+        wake_at = CASE WHEN c.woken IS NOT TRUE AND c.status = 'running' AND i.wake_at <= at THEN i.wake_at ELSE c.wake_at END,
         started_at = coalesce(i.started_at, at),
         finished_at = CASE WHEN c.status IN ('completed', 'failed', 'cancelled') THEN at END,
         idempotency_key = CASE WHEN c.status <> 'cancelled' THEN i.idempotency_key END
-    FROM json_to_recordset(runs) AS c (id text, status text, version bigint, wake_at timestamptz, error jsonb, parked jsonb)
+    FROM json_to_recordset(runs) AS c (
+        id text, status text, version bigint, wake_at timestamptz, woken boolean, error jsonb, parked jsonb)
     WHERE i.id = c.id AND i.version = c.version - 1;
     GET DIAGNOSTICS written = ROW_COUNT;
     IF written <> json_array_length(runs) THEN
