@@ -168,10 +168,11 @@ class Session:
     def _without(
         self, prepares: dict[int, bytes], results: list[pq.abc.PGresult]
     ) -> list[pq.abc.PGresult]:
-        """The results of the statements alone."""
+        """The results of the statements alone; the error of a PREPARE is that of its statement."""
         for index, sql in prepares.items():
             if results[index].status not in _OK:
                 del self._prepared[sql]  # in an aborted transaction nothing is prepared
+                results[index + 1] = results[index]
         return [result for index, result in enumerate(results) if index not in prepares]
 
     async def _receive(
