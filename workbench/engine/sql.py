@@ -148,13 +148,14 @@ class SqlLeaves:
         out about deadlocks only where it sees who waits.
         """
         turn = self._turns.setdefault(run.id, asyncio.Lock())
-        with contextlib.suppress(TimeoutError):
+        try:
             await asyncio.wait_for(turn.acquire(), TURN)
-            try:
-                return await self._lock_and_checkpoint(session, run, claim, ran, reader)
-            finally:
-                turn.release()
-        return await self._lock_and_checkpoint(session, run, claim, ran, reader)
+        except TimeoutError:
+            return await self._lock_and_checkpoint(session, run, claim, ran, reader)
+        try:
+            return await self._lock_and_checkpoint(session, run, claim, ran, reader)
+        finally:
+            turn.release()
 
     async def _lock_and_checkpoint(
         self, session: Session, run: Run, claim: Claim, ran: step.Ran, reader: ResultReader
