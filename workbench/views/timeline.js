@@ -2,6 +2,7 @@
 // it cannot be had, the picture's own bars show the same. `front.js`, which stands before this text, shows those.
 
 const GROW = 1000; // milliseconds between moves of what goes on
+const REPAINT = 250; // milliseconds between looks at the theme
 
 /** Plotly, once a page: its script comes from a hidden widget of the kernel. */
 async function plotly(model) {
@@ -102,12 +103,8 @@ export default {
     // Drawing anew takes away what is being read.
     const isRead = () => chart.querySelector(".hoverlayer > *") !== null;
     const grow = setInterval(() => { if (model.get("state") === "live" && given.open.length && !isRead()) draw(); }, GROW);
-    // The page says that its theme has changed before the style sheet of the new one has come.
-    const repaint = () => { for (const wait of [0, 500, 2000]) setTimeout(() => { if (!left && ink() !== inked) draw(); }, wait); };
-    const theme = new MutationObserver(repaint);
-    for (const place of [document.body, document.documentElement]) theme.observe(place, { attributes: true, attributeFilter: ["class", "data-jp-theme-light"] });
-    const preferred = matchMedia("(prefers-color-scheme: dark)");
-    preferred.addEventListener("change", repaint);
+    // No event says that the style sheet of another theme has come, nor that a cell was put back that was out of sight.
+    const theme = setInterval(() => { if (ink() !== inked) draw(); }, REPAINT);
     const loading = setInterval(begin, 300); // the loader's id comes a moment after the view
     async function begin() {
       if (engine || left || !model.get("loader")) return;
@@ -120,9 +117,7 @@ export default {
     begin();
     return () => {
       left = true;
-      for (const timer of [grow, loading]) clearInterval(timer);
-      theme.disconnect();
-      preferred.removeEventListener("change", repaint);
+      for (const timer of [grow, theme, loading]) clearInterval(timer);
       engine?.purge(chart);
       leave();
     };
