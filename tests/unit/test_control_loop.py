@@ -190,7 +190,7 @@ def test_waking_twice_begins_one_iteration() -> None:
     end(simulation, "a")
     simulation.advance(at(1))
     version = simulation.run.version
-    assert simulation.report(Wake()) == Decision(version + 1, "running", at(1))
+    assert simulation.report(Wake()) == Decision(version + 1, "running", at(1), woken=True)
     assert simulation.run.nodes[0].iteration == 2
 
 

@@ -118,13 +118,13 @@ def test_waking_a_wait_twice_ends_it_once() -> None:
     simulation.advance()
     node = simulation.run.nodes[1]
     again = simulation.report(Wake())
-    assert again == Decision(3, "running", at(5))
+    assert again == Decision(3, "running", at(5), woken=True)
     assert simulation.run.nodes[1] is node
 
 
 def test_a_run_that_is_woken_too_early_is_due_again_when_its_time_comes() -> None:
     simulation = started(sleep(60))
-    assert simulation.report(Wake()) == Decision(2, "running", at(0), wake_at=at(60))
+    assert simulation.report(Wake()) == Decision(2, "running", at(0), wake_at=at(60), woken=True)
 
 
 def test_every_transition_says_when_the_run_is_due_next() -> None:

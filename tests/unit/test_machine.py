@@ -77,7 +77,7 @@ def in_second_step() -> Run:
 
 def test_a_started_leaf_is_ready_now() -> None:
     assert decide(pending(sql("SELECT 1")), Start(), NOW) == Decision(
-        1, "running", NOW, nodes={0: NodeState("ready", rev=1, ready_at=NOW)}
+        1, "running", NOW, nodes={0: NodeState("ready", rev=1, ready_at=NOW)}, woken=True
     )
 
 
@@ -304,7 +304,7 @@ def test_reviving_goes_on_inside_the_innermost_sequence() -> None:
 def test_waking_a_run_in_which_something_is_going_on_changes_no_node() -> None:
     ready = after(pending(two_steps()), Start())
     for run in (ready, in_second_step()):
-        assert decide(run, Wake(), NOW) == Decision(run.version + 1, "running", NOW)
+        assert decide(run, Wake(), NOW) == Decision(run.version + 1, "running", NOW, woken=True)
 
 
 def test_a_run_that_is_due_is_not_due_any_more_once_it_has_been_woken() -> None:
