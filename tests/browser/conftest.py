@@ -87,6 +87,7 @@ def notebook(lab: Lab, page: Page, request: pytest.FixtureRequest, dsn: str) -> 
     def open_one(*cells: str, connect: str = "") -> Notebook:
         first = f"import time, workbench as wb\nbench = wb.connect({dsn!r}{connect})"
         opened.append(Notebook(page, lab, request.node.name, [first, *cells]))
+        opened[-1].theme("Light")  # the server remembers what an earlier test chose
         return opened[-1]
 
     yield open_one
