@@ -22,9 +22,14 @@ class Context:
         This try, from 1, and how many there may be.
     iterations:
         Which iteration of each loop around the node this is, the outermost loop first.
+    element:
+        Which element of the map this is, from 0, after those of the maps around it; empty outside of
+        maps.
+    step:
+        The name of the step, if it has one.
     idempotency_key:
-        The same for every attempt of this node in these iterations: give it to services that
-        deduplicate.
+        The same for every attempt of this node and element in these iterations: give it to services
+        that deduplicate.
     """
 
     run_id: str
@@ -33,12 +38,16 @@ class Context:
     max_attempts: int
     dsn: str = field(repr=False)
     iterations: tuple[int, ...] = ()
+    pattern: int | None = None
+    element: tuple[int, ...] = ()
+    step: str | None = None
     _cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     _noticed: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
     def idempotency_key(self) -> str:
-        return "/".join(map(str, (self.run_id, self.node, *self.iterations)))
+        place = self.node if self.pattern is None else self.pattern
+        return "/".join(map(str, (self.run_id, place, *self.iterations, *self.element)))
 
     @property
     def cancelled(self) -> bool:

@@ -14,6 +14,7 @@ import psycopg
 from workbench.engine import lookups
 from workbench.engine.context import Context
 from workbench.engine.core import Core, named
+from workbench.engine.dag import Step
 from workbench.engine.failure import describe
 from workbench.engine.handlers import Handlers
 from workbench.engine.http import HttpLeaves
@@ -23,7 +24,7 @@ from workbench.engine.sql import SqlLeaves
 from workbench.engine.workload import Claim
 from workbench.errors import StepError
 from workbench.graph import http_text
-from workbench.graph.substitute import Named, expand_variables, references, substitute_sql
+from workbench.graph.substitute import SKIPPED, Named, expand_variables, references, substitute_sql
 from workbench.store import verbs
 from workbench.store.http_gate import ask_gate, read_gate
 from workbench.store.wire import Session, Statement, rows
@@ -109,6 +110,10 @@ class Leaves:
                 name = planned.config["result_name"]
                 known = await self._names(run, planned, [name])
                 self._looked_up(claim, "true" if lookups.has_rows(name, known) else "false")
+            case "MAP":
+                over = planned.config["over"]
+                known = await self._names(run, planned, [over])
+                self._looked_up(claim, str(lookups.size(over, known)))
             case "BREAK":
                 text = planned.config["break_value"]
                 known = await self._names(run, planned, lookups.references(run, text))
@@ -124,9 +129,12 @@ class Leaves:
             run.id,
             claim.node,
             run.nodes[claim.node].attempt + 1,
-            run.policy.max_attempts,
+            run.policy.nearer(planned.retry).max_attempts,
             self._core.dsn,
             tuple(run.nodes[loop].iteration for loop in run.plan.loops(claim.node)),
+            planned.origin,
+            planned.element,
+            planned.name if (step := _step(run, planned)) is None else step.slug,
         )
         arguments = planned.config.get("input") or {}
         self._handlers.submit(claim, str(planned.handler), arguments, names, context)
@@ -152,7 +160,11 @@ class Leaves:
                 found[name] = known
             elif name in run.plan.names:
                 absent.append(name)
-        return found | (await self._load(run, planned, absent) if absent else {})
+        if absent:
+            found |= await self._load(run, planned, absent)
+            skipped = _dependencies(run, planned).intersection(absent) - found.keys()
+            found |= dict.fromkeys(skipped, SKIPPED)
+        return found
 
     async def _load(self, run: Run, planned: Planned, absent: list[str]) -> dict[str, Named]:
         """Nothing can change what they mean until this leaf, or a branch with it, has ended; if that
@@ -171,21 +183,56 @@ class Leaves:
         return found
 
 
+def _step(run: Run, planned: Planned) -> Step | None:
+    """The step of a FLOW that a node is, or that it is an element of."""
+    if planned.step is None and planned.map is not None:
+        return run.plan[planned.map].step
+    return planned.step
+
+
+def _dependencies(run: Run, planned: Planned) -> set[str]:
+    """The names of the steps that a step of a FLOW depends on."""
+    step = _step(run, planned)
+    if step is None:
+        return set()
+    return {s.slug for n in step.after if (s := run.plan[n].step) is not None}
+
+
 class _Reader:
-    """A session for looking things up, made when first needed."""
+    """A session for looking things up, made when first needed. What is asked while it is busy is
+    asked all at once after that.
+    """
 
     def __init__(self, connect: Callable[[str], Awaitable[Session]]) -> None:
         self._connect = connect
         self._session: Session | None = None
         self._lock = asyncio.Lock()
+        self._asked: list[tuple[Statement, asyncio.Future[psycopg.pq.abc.PGresult]]] = []
 
     async def ask(self, statement: Statement) -> psycopg.pq.abc.PGresult:
+        answer: asyncio.Future[psycopg.pq.abc.PGresult] = asyncio.Future()
+        self._asked.append((statement, answer))
         async with self._lock:
+            if not answer.done():
+                await self._answer()
+        return answer.result()
+
+    async def _answer(self) -> None:
+        asked, self._asked = self._asked, []
+        try:
             if self._session is None or not self._session.reusable:
                 await self.close()
                 self._session = await self._connect("values")
-            (result,) = await self._session.run(statement)
-            return result
+            results = await self._session.run(*(statement for statement, _ in asked))
+        except BaseException as failed:
+            for _, answer in asked:
+                answer.set_exception(failed if isinstance(failed, Exception) else OSError())
+                answer.exception()  # whoever was cancelled does not ask
+            if not isinstance(failed, Exception):
+                raise
+            return
+        for (_, answer), result in zip(asked, results, strict=True):
+            answer.set_result(result)
 
     async def close(self) -> None:
         if self._session is not None:

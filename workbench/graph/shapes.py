@@ -88,7 +88,7 @@ SHAPES: Final[dict[str, Shape]] = {
 
 NODE_TYPES: Final = tuple(SHAPES)
 
-RUNNABLE_TYPES: Final = tuple(kind for kind in SHAPES if kind not in ("FLOW", "MAP"))
+RUNNABLE_TYPES: Final = tuple(SHAPES)
 """What engines of this version execute; a graph of anything else is refused at its start."""
 
 EMBEDDED_FIELDS: Final = {"IF": "condition_node", "LOOP": "condition_node", "JOIN": "extra_nodes"}

@@ -160,7 +160,7 @@ def checkpoint(
 ) -> Statement:
     """`documents` are the JSON arrays of `df._checkpoint`, from `runs` to `signals`."""
     return Statement(
-        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         (
             engine.encode(),
             at.isoformat().encode(),

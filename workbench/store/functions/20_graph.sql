@@ -3,7 +3,7 @@
 -- The node types that engines of this version execute.
 CREATE OR REPLACE FUNCTION df._node_types() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON}'::text[]
+    SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON,FLOW,MAP}'::text[]
 $$;
 
 -- Every node in pre-order: its number, its parent's number, which child of it (1 left, 2 right, 3 condition, 4… extra),
