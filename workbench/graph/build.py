@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Sized
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Final, Never
+from typing import Any, Final, Never, Protocol, runtime_checkable
 
 from workbench.errors import GraphError, HandlerError
 from workbench.graph.codec import loads
@@ -140,6 +140,13 @@ def ref(name: str) -> Ref:
     return Ref(name)
 
 
+@runtime_checkable
+class AsNode(Protocol):
+    """What stands for a node wherever a step may be, such as a `Flow`."""
+
+    def __workbench_node__(self) -> Node: ...
+
+
 def as_node(step: object) -> Node:
     """Take a step as a node: a Node as it is, graph JSON read, other text as SQL.
 
@@ -150,6 +157,8 @@ def as_node(step: object) -> Node:
         return step
     if isinstance(step, str):
         return _from_text(step)
+    if isinstance(step, AsNode):
+        return step.__workbench_node__()
     hint = ""
     if isinstance(step, FunctionType):
         hint = f"; for a Python function write py({step.__name__})"

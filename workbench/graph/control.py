@@ -12,6 +12,7 @@ from typing import Any
 from workbench.errors import GraphError
 from workbench.graph.build import Ref, as_node
 from workbench.graph.configs import if_rows_fault
+from workbench.graph.dag import map_fault
 from workbench.graph.durations import seconds
 from workbench.graph.node import Node
 from workbench.graph.values import Json, encode
@@ -64,6 +65,29 @@ def if_rows(name: str, then: Node | str, else_: Node | str) -> Node:
     if fault := if_rows_fault({"condition_type": "result_has_rows", "result_name": name}):
         raise GraphError(fault)
     return Node("IF", left=as_node(then), right=as_node(else_), query=if_rows_query(name))
+
+
+def each(
+    over: str, body: Node | str, as_: str = "item", *, return_exceptions: bool = False
+) -> Node:
+    """Run `body` once for each row or element of a named result; the value is the list of theirs.
+
+    The bodies run side by side and end in any order; the list has the order of the elements. Each
+    sees its own element by the name `as_`. The first to fail ends the others and decides.
+
+    Parameters:
+        over: the name of a SQL result or of a list; `input` is the run's.
+        return_exceptions: in place of the value of a body that failed the list has its error.
+
+    Raises:
+        GraphError: a name is not an identifier, or the body is not a step.
+    """
+    config: dict[str, Any] = {"over": over, "as": as_}
+    if return_exceptions:
+        config["return_exceptions"] = True
+    if fault := map_fault(config):
+        raise GraphError(f"each(): {fault}")
+    return Node("MAP", left=as_node(body), query=encode(config))
 
 
 def loop(

@@ -90,12 +90,12 @@ def _heading(node: NodeRow, child: NodeRow, number: int) -> str:
             return "until" if is_until(node) else "while"
         case "LOOP", _:
             return "body"
-        case "MAP", _:
-            return "each element"
+        case "MAP", order:
+            return "each element" if child.element is None else f"element {(order or 1) - 1}"
         case (("JOIN" | "RACE"), _):
             return f"branch {number}"
         case "FLOW", _:
-            return f"step {number}"
+            return child.result_name or f"step {number}"
     return f"part {number}"
 
 
@@ -165,6 +165,11 @@ def _loop(node: NodeRow) -> Title:
     return Title("LOOP", often, is_code=False)
 
 
+def _map(node: NodeRow) -> Title:
+    many = "" if node.size is None else f", {count(node.size, 'element')}"
+    return Title("MAP", f"over {config(node).get('over', '?')}{many}", is_code=False)
+
+
 _TITLES: Final[dict[str, Callable[[NodeRow], Title]]] = {
     "SQL": _sql,
     "PYTHON": _python,
@@ -176,5 +181,5 @@ _TITLES: Final[dict[str, Callable[[NodeRow], Title]]] = {
     "BREAK": _break,
     "IF": _if,
     "LOOP": _loop,
-    "MAP": lambda node: Title("MAP", "", is_code=False),
+    "MAP": _map,
 }

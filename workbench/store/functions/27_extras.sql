@@ -18,13 +18,15 @@ CREATE OR REPLACE FUNCTION df._options_fault(kind text, options jsonb) RETURNS t
 LANGUAGE sql IMMUTABLE AS $$
     SELECT f.fault
     FROM jsonb_each(options) WITH ORDINALITY AS o (key, value, n)
-    CROSS JOIN (SELECT CASE WHEN kind = 'SQL' THEN '{transaction}' WHEN kind = 'LOOP' THEN '{min_interval,until}'
-                            WHEN kind IN ('HTTP', 'HTTP_MULTIPART') THEN '{retry_statuses,raise_for_status}' ELSE '{}' END::text[]) AS k (known)
+    CROSS JOIN (SELECT CASE WHEN kind = 'SQL' THEN '{transaction,timeout,start_delay}' WHEN kind = 'PYTHON' THEN '{timeout,start_delay}' WHEN kind = 'MAP' THEN '{start_delay}' WHEN kind = 'LOOP' THEN '{min_interval,until}'
+                            WHEN kind IN ('HTTP', 'HTTP_MULTIPART') THEN '{retry_statuses,raise_for_status,timeout,start_delay}' ELSE '{}' END::text[]) AS k (known)
     CROSS JOIN LATERAL (SELECT CASE
         WHEN o.key <> ALL (k.known) THEN
             format('option ''%s'' is not valid for %s nodes%s', o.key, kind, '; it has ' || nullif(array_to_string(k.known, ', '), ''))
-        WHEN o.key = 'min_interval' THEN CASE WHEN NOT df._is_seconds(o.value, df._max_seconds()) THEN
-            format('option ''min_interval'' must be seconds from 0 to %s, not %s', df._max_seconds(), left(o.value::text, 100)) END
+        WHEN o.key IN ('min_interval', 'start_delay') THEN CASE WHEN NOT df._is_seconds(o.value, df._max_seconds()) THEN
+            format('option ''%s'' must be seconds from 0 to %s, not %s', o.key, df._max_seconds(), left(o.value::text, 100)) END
+        WHEN o.key = 'timeout' THEN CASE WHEN NOT df._is_seconds(o.value, df._max_seconds()) OR o.value = '0' THEN
+            format('option ''timeout'' must be seconds above 0, to %s, not %s', df._max_seconds(), left(o.value::text, 100)) END
         WHEN o.key = 'retry_statuses' THEN CASE WHEN NOT df._is_statuses(o.value) THEN
             'option ''retry_statuses'' must be a list of HTTP statuses from 100 to 599, not ' || left(o.value::text, 100) END
         WHEN jsonb_typeof(o.value) <> 'boolean' THEN format('option ''%s'' must be true or false, not %s', o.key, left(o.value::text, 100))

@@ -36,6 +36,9 @@ BEGIN
         END IF;
     END IF;
     PERFORM df._check_graph(graph);
+    IF strpos(graph, '"MAP"') > 0 THEN
+        PERFORM df._check_maps(graph::jsonb, given);
+    END IF;
     IF on_failure = 'continue' THEN
         PERFORM df._warn_of_late_waits(graph::jsonb);
     END IF;

@@ -282,8 +282,8 @@ END $$;
 -- What a MAP over this value goes over: the rows of a SQL result, or the elements of a list; else NULL.
 CREATE OR REPLACE FUNCTION df._elements(value jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN jsonb_typeof(value) = 'array' THEN value
-                WHEN jsonb_typeof(value -> 'rows') = 'array' AND value - '{rows,row_count}'::text[] = '{}' THEN value -> 'rows' END
+    SELECT CASE jsonb_typeof(value) WHEN 'array' THEN value
+        WHEN 'object' THEN CASE WHEN jsonb_typeof(value -> 'rows') = 'array' AND value - '{rows,row_count}'::text[] = '{}' THEN value -> 'rows' END END
 $$;
 
 -- A JOIN's or MAP's value is the array of its parts' values, a FLOW's the object of those of its last steps; of an element that

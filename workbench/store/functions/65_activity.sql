@@ -188,7 +188,8 @@ $$;
 CREATE OR REPLACE FUNCTION df._signal_of(run text, number integer) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT (w.node ->> 'query')::jsonb ->> 'signal_name'
-    FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w WHERE d.instance_id = run AND w.node_id = number
+    FROM df.nodes n JOIN df.definitions d ON d.instance_id = run CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
+    WHERE n.instance_id = run AND n.node_id = number AND w.node_id = coalesce(n.pattern, number)
 $$;
 
 -- The name of the first signal that a run waits for.
@@ -264,7 +265,7 @@ LANGUAGE sql STABLE ROWS 1 AS $$
     FROM (SELECT w.parent_id, array_agg(w.branch::text ORDER BY w.branch) FILTER (WHERE n.status = 'failed') AS failed,
                  count(*) FILTER (WHERE n.status NOT IN ('completed', 'failed', 'cancelled', 'skipped')) AS left
           FROM (SELECT w.node_id, w.parent_id, row_number() OVER (PARTITION BY w.parent_id ORDER BY w.ord) AS branch
-                FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w WHERE d.instance_id = run) w
+                FROM df._nodes_of(run) w) w
           JOIN df.nodes n ON n.instance_id = run AND n.node_id = w.node_id
           JOIN df.nodes j ON j.instance_id = run AND j.node_id = w.parent_id AND j.node_type = 'JOIN' AND j.status = 'running'
           GROUP BY w.parent_id) b
