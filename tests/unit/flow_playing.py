@@ -24,7 +24,8 @@ class Called:
 
     def __init__(self, playing: Playing, attempt: Try) -> None:
         planned = playing.simulation.run.plan[attempt.node]
-        self.attempt = attempt.attempt
+        self.node = attempt.node
+        self.attempt, self.losses = attempt.attempt, attempt.losses
         self.index = planned.element[-1] if planned.element else None
         names = playing.simulation.names_at(attempt.node)
         self.sees = {name: json.loads(value.json) for name, value in names.items()}
@@ -79,6 +80,11 @@ class Playing:
 
     def elements(self, slug: str) -> list[NodeState]:
         return [self.simulation.run.nodes[n] for n in self.plan.elements(self.number(slug))]
+
+    def live_nodes(self) -> list[NodeState]:
+        """All but the patterns of maps."""
+        numbers = self.plan.numbers(0, self.plan[0].last)
+        return [self.simulation.run.nodes[n] for n in numbers]
 
     def value(self, slug: str) -> Any:
         return json.loads(self.simulation.values[self.number(slug)].json)

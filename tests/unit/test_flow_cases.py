@@ -222,8 +222,9 @@ def test_21_a_start_delay_counts_from_readiness_and_once() -> None:
 
 def test_23_a_handler_may_choose_its_delay() -> None:
     def a(called: Any) -> Any:
-        asked = {1: {"delay": 7.0, "delay_source": "retry_after"}, 2: {}}.get(called.attempt)
-        return Succeeds("1") if asked is None else Fails(**asked)
+        if called.attempt == 1:
+            return Fails(delay=7.0, delay_source="retry_after")
+        return Fails() if called.attempt == 2 else Succeeds("1")
 
     done = play(flow(("a", "", {"max_attempts": 3, "base_delay": 5})), a=a)
     assert done.delays("a") == [7, 10, None]

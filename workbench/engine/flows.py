@@ -89,7 +89,8 @@ class Flows(Turn):
         if step.if_skipped is not None and self.state(step.if_skipped).status != "skipped":
             return False
         if step.after:
-            return self.hold(step.required) and not (step.if_not and self.hold(step.forbidden))
+            forbidden = step.if_not is not None and self.hold(step.forbidden)
+            return self.hold(step.required) and not forbidden
         if step.if_ is None and step.if_not is None:
             return True
         given = decode(self.run.input)
