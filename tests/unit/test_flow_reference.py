@@ -41,6 +41,7 @@ def flows(draw: st.DrawFn, lists: bool) -> list[Given]:
         over = None
         if draw(st.booleans()) and (after or lists):
             over = after[0] if after else "input"
+            after = after[:1]  # else a cascade from another one may be first, or its output
         condition: st.SearchStrategy[Any] = ROOT
         if after:
             condition = st.none() | st.dictionaries(st.sampled_from(after), PATTERNS, max_size=2)
