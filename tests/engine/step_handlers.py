@@ -201,3 +201,7 @@ def largest_crowd() -> int:
         largest = max(_crowd, default=0)
         _crowd.clear()
     return largest
+
+
+def default(value: Any = "default") -> Any:
+    return value

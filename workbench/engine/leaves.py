@@ -57,12 +57,25 @@ class Leaves:
     def execute(self, run: Run, claim: Claim) -> None:
         """Begin executing a claimed leaf."""
         planned = run.plan[claim.node]
+        if (limit := planned.option("timeout", None)) is not None:
+            loop = asyncio.get_running_loop()
+            claim.timer = loop.call_later(limit, self._timed_out, claim, limit)
         if planned.handler is not None and not planned.references:
             self._call_handler(run, claim, planned, {})  # nothing to wait for: no task
             return
         task = asyncio.create_task(self._execute(run, claim, planned))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _timed_out(self, claim: Claim, limit: float) -> None:
+        """The attempt has failed, whatever its step still does: that is told to stop, and what it
+        reports is late.
+        """
+        message = f"the attempt took longer than its timeout, {limit:g} s"
+        error = {"type": "TimeoutError", "message": message}
+        executed = claim.executed
+        self._core.workload.report(claim, Failed(claim.node, claim.token, error, executed=executed))
+        claim.interrupt()
 
     async def close(self) -> None:
         """Abandon what still executes on the loop."""

@@ -266,7 +266,7 @@ class _Machine(Control):
 
     def waits_for(self, name: str) -> list[int]:
         """The waits for a signal that is still in time, the oldest first."""
-        nodes = self.plan.listeners.get(name, [])
+        nodes = self.plan.waits_for(name)
         found = [node for node in nodes if self.state(node).status == "waiting"]
         return sorted(found, key=self.began)
 

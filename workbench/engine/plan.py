@@ -219,6 +219,13 @@ class Plan:
                 yield from self._numbers(expansion.base, expansion.end - 1)
             number = planned.last + 1 if planned.type == "MAP" else number + 1
 
+    def waits_for(self, signal: str) -> list[int]:
+        """The nodes that wait for a signal of this name, when their turn comes."""
+        origins = self.listeners.get(signal, [])
+        if not self.has_maps or not origins:
+            return origins
+        return [n for n in self.numbers(0, self.nodes[0].last) if self[n].origin in origins]
+
     def expansions(self, first: int, last: int) -> list[Expansion]:
         """Those of the MAPs from `first` to `last`, and of the MAPs in their elements."""
         if not self._expansions:

@@ -20,7 +20,8 @@ __all__ = ["Claim", "Report", "Workload"]
 @dataclass(slots=True)
 class Claim:
     """A leaf that is this engine's. `begun` once the claim is committed and executing; `stop`
-    interrupts that. `executed` is what its attempt executes, where that is not what the graph says.
+    interrupts that. `executed` is what its attempt executes, where that is not what the graph says;
+    `timer` ends the attempt when it takes too long.
     """
 
     run: str
@@ -32,6 +33,7 @@ class Claim:
     reported: bool = False
     stop: Callable[[], None] | None = None
     executed: str | None = None
+    timer: asyncio.TimerHandle | None = None
 
     def interrupt(self) -> None:
         """Ask whatever executes the leaf to stop.
@@ -113,7 +115,11 @@ class Workload:
 
     def remove(self, *claims: Claim) -> None:
         """The claims have ended: there is room for others."""
-        if [claim for claim in claims if self._claims.pop(claim.token, None) is not None]:
+        removed = [c for c in claims if self._claims.pop(c.token, None) is not None]
+        for claim in removed:
+            if claim.timer is not None:
+                claim.timer.cancel()
+        if removed:
             self._wake()
 
     def discard(self, tokens: Iterable[str]) -> None:
