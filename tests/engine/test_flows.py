@@ -119,10 +119,10 @@ def test_two_engines_share_the_elements(db: Database, start_engine: StartEngine)
     start_engine(ceiling=4)
     flow = Flow("f")
     flow.add("numbers", SQUARES.format(200))
-    flow.add("m", each("numbers", py(handlers.echo, value=ref("item"))), after=["numbers"])
+    flow.add("m", each("numbers", "SELECT $item.n, pg_sleep(0.02)"), after=["numbers"])
     run = start(db, flow)
     db.wait(run, timeout=30)
-    assert [row["n"] for row in db.result(run)["m"]] == list(range(1, 201))
+    assert [part["rows"][0]["n"] for part in db.result(run)["m"]] == list(range(1, 201))
     assert len({each.engine for each in db.attempts(run)}) == 2
 
 

@@ -209,11 +209,3 @@ def test_if_rows_guesses_a_misspelt_name() -> None:
 
 def test_a_break_value_is_not_looked_at() -> None:
     validate(loop(break_("$nobody")))
-
-
-@pytest.mark.parametrize("kind", ["FLOW", "MAP"])
-def test_what_engines_do_not_execute_yet_is_refused(kind: str) -> None:
-    assert _refused(ONE >> Node(kind, query="{}", left=ONE)).startswith(
-        f"root.right: Unknown node_type '{kind}'. Valid types: SQL, THEN, IF, JOIN, LOOP, BREAK, "
-        "RACE, SLEEP, WAIT_SCHEDULE, HTTP, HTTP_MULTIPART, SIGNAL, PYTHON"
-    )

@@ -113,14 +113,16 @@ class Flow:
     def step(self, function: F, /) -> F: ...
 
     @overload
-    def step(self, /, *, after: Iterable[StepRef] = (), **options: Any) -> Callable[[F], F]: ...
+    def step(
+        self, /, *, after: Iterable[StepRef] | StepRef = (), **options: Any
+    ) -> Callable[[F], F]: ...
 
     def step(
         self,
         function: F | None = None,
         /,
         *,
-        after: Iterable[StepRef] = (),
+        after: Iterable[StepRef] | StepRef = (),
         **options: Any,
     ) -> F | Callable[[F], F]:
         """Make a function a step; it is returned unchanged.
@@ -161,7 +163,12 @@ class Flow:
 
     @overload
     def map(
-        self, /, *, over: StepRef | None = None, after: Iterable[StepRef] = (), **options: Any
+        self,
+        /,
+        *,
+        over: StepRef | None = None,
+        after: Iterable[StepRef] | StepRef = (),
+        **options: Any,
     ) -> Callable[[F], F]: ...
 
     def map(
@@ -170,7 +177,7 @@ class Flow:
         /,
         *,
         over: StepRef | None = None,
-        after: Iterable[StepRef] = (),
+        after: Iterable[StepRef] | StepRef = (),
         **options: Any,
     ) -> F | Callable[[F], F]:
         """Make a function a step that runs once for each element of a list; it is returned unchanged.
@@ -203,7 +210,7 @@ class Flow:
         return define if function is None else define(function)
 
     def add(
-        self, slug: str, node: Node | str, after: Iterable[StepRef] = (), **options: Any
+        self, slug: str, node: Node | str, after: Iterable[StepRef] | StepRef = (), **options: Any
     ) -> None:
         """Add a step that is a leaf of a graph: `sql(…)`, `http(…)`, a wait.
 
@@ -231,7 +238,7 @@ class Flow:
     def _define(
         self,
         fn: Callable[..., Any],
-        after: Iterable[StepRef],
+        after: Iterable[StepRef] | StepRef,
         options: Mapping[str, Any],
         *,
         maps: bool = False,
@@ -256,7 +263,7 @@ class Flow:
             elif parameter.name != _CONTEXT and self._is_dependency(slug, parameter):
                 data.append(parameter.name)
                 given[parameter.name] = {REF_KEY: parameter.name}
-        slugs = self._resolve(slug, [*data, *after])
+        slugs = self._resolve(slug, [*data, *_listed(after)])
         if element is not None:
             given = {element: {REF_KEY: _element_name(slugs)}, **given}
         node = Node("PYTHON", query=encode({"handler": name, "input": given}))
@@ -272,12 +279,10 @@ class Flow:
             return False
         raise self._unknown(slug, parameter.name)
 
-    def _resolve(self, slug: str, steps: Iterable[StepRef]) -> tuple[str, ...]:
+    def _resolve(self, slug: str, steps: Iterable[StepRef] | StepRef) -> tuple[str, ...]:
         """The slugs of steps that this one depends on."""
-        if isinstance(steps, str) or callable(steps):
-            steps = [steps]
         found: list[str] = []
-        for step in steps:
+        for step in _listed(steps):
             name = step if isinstance(step, str) else getattr(step, "__name__", repr(step))
             if name == slug:
                 raise GraphError(f"step {slug!r} depends on itself")
@@ -384,6 +389,11 @@ class Flow:
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
         return self.graph()._repr_mimebundle_(include, exclude)
+
+
+def _listed(steps: Iterable[StepRef] | StepRef) -> list[StepRef]:
+    """A single step is as good as a list of one."""
+    return [steps] if isinstance(steps, str) or callable(steps) else [*steps]
 
 
 def _element_name(after: Iterable[str]) -> str:

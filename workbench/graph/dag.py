@@ -71,7 +71,7 @@ def flow_fault(config: Mapping[str, Any], children: Sequence[Node]) -> str | Non
     known: list[str] = []
     for step in steps:
         if not isinstance(step, dict) or "step" not in step:
-            return f"a step in FLOW must be an object with the key 'step', not {shown(step)}"
+            return "a step in FLOW must be an object with the key 'step'"
         if fault := slug_fault(step["step"]):
             return f"step: {fault}"
         if step["step"] in known:

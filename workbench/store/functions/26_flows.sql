@@ -49,7 +49,7 @@ BEGIN
     END IF;
     FOR step IN SELECT s.step FROM jsonb_array_elements(config -> 'steps') AS s (step) LOOP
         IF jsonb_typeof(step) <> 'object' OR NOT step ? 'step' THEN
-            RETURN 'a step in FLOW must be an object with the key ''step'', not ' || left(step::text, 100);
+            RETURN 'a step in FLOW must be an object with the key ''step''';
         END IF;
         fault := df._slug_fault(step -> 'step');
         IF fault IS NOT NULL THEN
