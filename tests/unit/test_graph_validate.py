@@ -189,8 +189,14 @@ def test_a_root_loops_condition_sees_its_body() -> None:
     validate(Node("LOOP", left=ONE.named("a"), condition=_uses("a")))
 
 
-def test_references_inside_a_flow_are_the_flows_business() -> None:
-    check_references(Node("FLOW", query="{}", extra=(_uses("website"),)))
+def test_a_step_of_a_flow_sees_what_it_depends_on_and_the_input() -> None:
+    def flow(after: str) -> Node:
+        query = f'{{"slug":"f","steps":[{{"step":"a"}},{{"step":"b"{after}}}]}}'
+        return Node("FLOW", query=query, extra=(ONE.named("a"), _uses("a").named("b")))
+
+    validate(flow(',"after":["a"]'))
+    assert _refused(flow("")).startswith("root.extra_nodes[1]: ref('a') in")
+    assert _refused(flow(',"after":["a"]') >> _uses("a")).startswith("root.right: ref('a') in")
 
 
 @pytest.mark.parametrize("name", ["x", "nput"])

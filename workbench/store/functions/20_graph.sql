@@ -1,6 +1,6 @@
 -- Graph JSON: auto-wrap, the walk over its nodes, validation. The same rules as workbench/graph/validate.py.
 
--- The node types that engines of this version execute.
+-- Every node type, as in workbench/graph/shapes.py.
 CREATE OR REPLACE FUNCTION df._node_types() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON,FLOW,MAP}'::text[]

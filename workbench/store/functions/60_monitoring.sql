@@ -63,9 +63,10 @@ CREATE OR REPLACE FUNCTION df._nodes_of(run text)
 RETURNS TABLE (node_id integer, parent_id integer, ord integer, depth integer, place integer[], node jsonb, origin integer)
 LANGUAGE sql STABLE AS $$
     SELECT w.node_id, w.parent_id, w.ord, w.depth, ARRAY[w.node_id], w.node, w.node_id
-    FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
-    WHERE d.instance_id = run
-      AND NOT (strpos(d.graph::text, '"MAP"') > 0 AND EXISTS (SELECT FROM df.nodes n WHERE n.instance_id = run AND n.pattern = w.node_id))
+    FROM df.definitions d
+    CROSS JOIN LATERAL (SELECT ARRAY(SELECT DISTINCT n.pattern FROM df.nodes n WHERE n.instance_id = run AND n.pattern IS NOT NULL) AS patterns OFFSET 0) e
+    CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
+    WHERE d.instance_id = run AND w.node_id <> ALL (e.patterns)
     UNION ALL
     SELECT * FROM df._elements_of(run)
 $$;

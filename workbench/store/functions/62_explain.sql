@@ -219,8 +219,8 @@ LANGUAGE sql IMMUTABLE AS $$
             WHEN 'LOOP' THEN CASE WHEN k.node ->> 'condition_node' IS NULL THEN 'LOOP (infinite)'
                                   WHEN df._is_until(k.node) THEN 'LOOP (until)' ELSE 'LOOP (while)' END
             WHEN 'JOIN' THEN format('JOIN (%s)', 2 + k.extras)
-            WHEN 'FLOW' THEN format('FLOW %s (%s)', k.query::jsonb ->> 'slug', k.extras)
-            WHEN 'MAP' THEN format('MAP over %s', k.query::jsonb ->> 'over')
+            WHEN 'FLOW' THEN format('FLOW %s (%s)', coalesce(k.query::jsonb ->> 'slug', '?'), k.extras)
+            WHEN 'MAP' THEN format('MAP over %s', coalesce(k.query::jsonb ->> 'over', '?'))
             WHEN 'PYTHON' THEN format('PYTHON %s', k.query::jsonb ->> 'handler')
             ELSE CASE WHEN k.kind IN ('HTTP', 'HTTP_MULTIPART')
                       THEN format('%s %s %s', k.kind, k.query::jsonb ->> 'method', df._cut(k.query::jsonb ->> 'url', 40)) ELSE k.kind END
