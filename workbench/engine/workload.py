@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import uuid4
 
+from workbench.engine.delivery import Delivery
 from workbench.engine.model import ReportEvent
 
 __all__ = ["Claim", "Report", "Workload"]
@@ -20,7 +21,8 @@ __all__ = ["Claim", "Report", "Workload"]
 @dataclass(slots=True)
 class Claim:
     """A leaf that is this engine's. `begun` once the claim is committed and executing; `stop`
-    interrupts that. `executed` is what its attempt executes, where that is not what the graph says.
+    interrupts that. `executed` is what its attempt executes, where that is not what the graph says;
+    `delivery` the response that it stores, once there is one.
     """
 
     run: str
@@ -32,6 +34,7 @@ class Claim:
     reported: bool = False
     stop: Callable[[], None] | None = None
     executed: str | None = None
+    delivery: Delivery | None = None
 
     def interrupt(self) -> None:
         """Ask whatever executes the leaf to stop.

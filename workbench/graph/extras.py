@@ -13,8 +13,9 @@ from typing import Any, Final
 from workbench.graph.configs import shown
 from workbench.graph.durations import MAX_SECONDS
 from workbench.graph.node import Node
+from workbench.graph.sinks import sink_fault
 
-_HTTP_OPTIONS: Final = ("retry_statuses", "raise_for_status")
+_HTTP_OPTIONS: Final = ("retry_statuses", "raise_for_status", "sink")
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "SQL": ("transaction",),
     "LOOP": ("min_interval", "until"),
@@ -58,6 +59,8 @@ def _option_fault(key: str, value: Any) -> str | None:
             "option 'retry_statuses' must be a list of HTTP statuses from 100 to 599, "
             f"not {shown(value)}"
         )
+    if key == "sink":
+        return sink_fault(value)
     if isinstance(value, bool):
         return None
     return f"option {key!r} must be true or false, not {shown(value)}"
