@@ -73,9 +73,19 @@ class HttpLeaves:
         self._secret = secret
         self._sender = Sender(resolve)
         self._told: set[tuple[str, int]] = set()
+        self._under_way: dict[str, Claim] = {}
 
     async def close(self) -> None:
         await self._sender.close()
+
+    def abort(self) -> None:
+        """Give up what is under way: nobody may know any more that it holds its place."""
+        for claim in list(self._under_way.values()):
+            log.warning(
+                "run %s node %s: the request is given up, for the database is away",
+                *(claim.run, claim.node),
+            )
+            claim.interrupt()
 
     async def execute(
         self, run: Run, claim: Claim, planned: Planned, names: Mapping[str, Named], gate: Gate
@@ -93,6 +103,7 @@ class HttpLeaves:
             work.cancel()
 
         claim.stop = stop
+        self._under_way[claim.token] = claim
         try:
             await asyncio.wait({work})
         except asyncio.CancelledError:  # the engine closes
@@ -101,6 +112,7 @@ class HttpLeaves:
             raise
         finally:
             claim.stop = None
+            del self._under_way[claim.token]
         event = Released(claim.node, claim.token) if work.cancelled() else work.result()
         if isinstance(event, Delivery):
             return event
