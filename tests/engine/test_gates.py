@@ -95,6 +95,25 @@ def test_a_freed_permit_wakes_the_next_at_once(
     assert web.most == 1
 
 
+def test_an_admission_reads_the_head_of_a_line_however_long_it_is(
+    db: Database, dsn: str, start_engine: StartEngine, web: HttpServer
+) -> None:
+    gate = web.gate()
+    web.answer("/", Answer(body=[gate, b"ok"]))
+    start_engine()
+    run = db.start(limited(300, web.url, 1))
+    wait_until(lambda: scopes(db, run) == [(0, 1, 1, 299)])
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE df.scopes SET max_concurrency = 2")  # there is room, to nobody else
+        conn.execute("SELECT * FROM df._scoped_leaves(1, false, df.now())")
+        (read,) = conn.execute(
+            "SELECT idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = 'df.nodes'::regclass"
+        ).fetchall()
+        conn.rollback()
+    gate.set()
+    assert read[0] < 20
+
+
 def test_scopes_say_what_is_in_use_and_what_waits(
     db: Database, start_engine: StartEngine, web: HttpServer
 ) -> None:
