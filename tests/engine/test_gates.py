@@ -155,6 +155,25 @@ def test_who_waits_in_a_scope_is_served_in_order_and_its_timeout_has_not_begun(
     assert {(each.attempt, each.outcome) for each in db.attempts(run)} == {(1, "completed")}
 
 
+def test_an_admission_reads_the_head_of_a_line_however_long_it_is(
+    db: Database, dsn: str, start_engine: StartEngine, web: HttpServer
+) -> None:
+    gate = web.gate()
+    web.answer("/", Answer(body=[gate, b"ok"]))
+    start_engine()
+    run = db.start(limited(300, web.url, 1))
+    wait_until(lambda: scopes(db, run) == [(0, 1, 1, 299)])
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE df.scopes SET max_concurrency = 2")  # there is room, to nobody else
+        conn.execute("SELECT * FROM df._scoped_leaves(1, false, df.now())")
+        (read,) = conn.execute(
+            "SELECT idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = 'df.nodes'::regclass"
+        ).fetchall()
+        conn.rollback()
+    gate.set()
+    assert read[0] < 20
+
+
 def test_scopes_say_what_is_in_use_and_what_waits(
     db: Database, start_engine: StartEngine, web: HttpServer
 ) -> None:
