@@ -118,7 +118,9 @@ class Leaves:
                 wanted = http_text.references(planned.config, run.variables, system)
                 names = await self._names(run, planned, wanted)
                 gate = read_gate(await self._values.ask(ask_gate(planned.type.lower())))
-                await self._http.execute(run, claim, planned, names, gate)
+                delivery = await self._http.execute(run, claim, planned, names, gate)
+                if delivery is not None:
+                    await self._sql.store(run, claim, delivery)
             case "IF":
                 name = planned.config["result_name"]
                 known = await self._names(run, planned, [name])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import uuid4
 
+from workbench.engine.delivery import Delivery
 from workbench.engine.model import ReportEvent
 
 __all__ = ["Claim", "Report", "Workload"]
@@ -21,7 +22,8 @@ __all__ = ["Claim", "Report", "Workload"]
 class Claim:
     """A leaf that is this engine's. `begun` once the claim is committed and executing; `stop`
     interrupts that. `executed` is what its attempt executes, where that is not what the graph says;
-    `timer` ends the attempt when it takes too long.
+    `timer` ends the attempt when it takes too long;
+    `delivery` the response that it stores, once there is one.
     """
 
     run: str
@@ -34,6 +36,7 @@ class Claim:
     stop: Callable[[], None] | None = None
     executed: str | None = None
     timer: asyncio.TimerHandle | None = None
+    delivery: Delivery | None = None
 
     def interrupt(self) -> None:
         """Ask whatever executes the leaf to stop.

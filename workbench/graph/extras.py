@@ -13,8 +13,11 @@ from typing import Any, Final
 from workbench.graph.configs import shown
 from workbench.graph.durations import MAX_SECONDS
 from workbench.graph.node import Node
+from workbench.graph.sinks import sink_fault
 
-_HTTP_OPTIONS: Final = ("retry_statuses", "raise_for_status", "timeout", "start_delay")
+_HTTP_OPTIONS: Final = (
+    "retry_statuses", "raise_for_status", "sink", "timeout", "start_delay",
+)  # fmt: skip
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "SQL": ("transaction", "timeout", "start_delay"),
     "PYTHON": ("timeout", "start_delay"),
@@ -64,6 +67,8 @@ def _option_fault(key: str, value: Any) -> str | None:
             "option 'retry_statuses' must be a list of HTTP statuses from 100 to 599, "
             f"not {shown(value)}"
         )
+    if key == "sink":
+        return sink_fault(value)
     if isinstance(value, bool):
         return None
     return f"option {key!r} must be true or false, not {shown(value)}"
