@@ -8,7 +8,6 @@ from hypothesis import given
 from tests.unit.graph_strategies import GRAPHS
 from workbench.errors import GraphError
 from workbench.graph import Node, break_, if_rows, loop, py, ref, seq, sql, validate
-from workbench.graph.scope import check_references
 from workbench.graph.shapes import NODE_TYPES
 
 ONE = sql("SELECT 1")
