@@ -119,7 +119,7 @@ def test_two_engines_share_the_elements(db: Database, start_engine: StartEngine)
     start_engine(ceiling=4)
     flow = Flow("f")
     flow.add("numbers", SQUARES.format(200))
-    flow.add("m", each("numbers", "SELECT $item.n, pg_sleep(0.02)"), after=["numbers"])
+    flow.add("m", each("numbers", "SELECT $item.n AS n, pg_sleep(0.02)"), after=["numbers"])
     run = start(db, flow)
     db.wait(run, timeout=30)
     assert [part["rows"][0]["n"] for part in db.result(run)["m"]] == list(range(1, 201))
@@ -198,6 +198,18 @@ def test_an_attempt_that_takes_too_long_fails_and_is_tried_again(
     attempts = db.attempts(run)
     assert [each.outcome for each in attempts] == ["failed", "failed"]
     assert {each.error["type"] for each in attempts} == {"TimeoutError"}
+
+
+def test_a_handler_says_how_far_it_is(db: Database, engine: Engine) -> None:
+    with db.gate(7):
+        run = db.start(py(handlers.progress, gate=7))
+        said = "SELECT progress FROM df.nodes WHERE instance_id = %s"
+        wait_until(lambda: db.value(said, run) == {"fraction": 0.4, "note": "page 4"})
+        reason = "SELECT reason FROM df.instance_activity() WHERE instance_id = %s"
+        assert db.value(reason, run).endswith(": 40 %, page 4")
+    db.wait(run)
+    assert db.value(said, run) is None
+    assert db.result(run) == ["TypeError", "TypeError", "ValueError", "ValueError"]
 
 
 def test_elements_are_seen_by_name_and_place(db: Database, engine: Engine) -> None:

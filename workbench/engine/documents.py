@@ -219,7 +219,7 @@ def _dropped(run: str, first: int, last: int) -> str:
 
 def _ready_elements(decision: Decision, expansion: Expansion) -> list[int]:
     """The elements that are but ready: their rows are made so, not changed afterwards."""
-    if expansion.stride > 1:
+    if expansion.stride > 1 or expansion.kept:
         return []
     return [n for n in expansion.roots if decision.nodes[n].status == "ready"]
 

@@ -20,6 +20,7 @@ from workbench.engine.handlers import Handlers
 from workbench.engine.http import HttpLeaves
 from workbench.engine.model import Completed, Failed, Released, Run, Value
 from workbench.engine.plan import Planned
+from workbench.engine.progress import Progress
 from workbench.engine.sql import SqlLeaves
 from workbench.engine.workload import Claim
 from workbench.errors import StepError
@@ -52,6 +53,7 @@ class Leaves:
         self._sql = sql
         self._values = _Reader(connect)
         self._http = http
+        self._progress = Progress(self._values.ask)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def execute(self, run: Run, claim: Claim) -> None:
@@ -79,6 +81,7 @@ class Leaves:
 
     async def close(self) -> None:
         """Abandon what still executes on the loop."""
+        self._progress.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -150,6 +153,7 @@ class Leaves:
             planned.origin,
             planned.element,
             planned.name if (step := _step(run, planned)) is None else step.slug,
+            self._progress.teller(claim),
         )
         arguments = planned.config.get("input") or {}
         self._handlers.submit(claim, str(planned.handler), arguments, names, context)

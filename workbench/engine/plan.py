@@ -132,12 +132,15 @@ class Planned:
 
 @dataclass(frozen=True)
 class Expansion:
-    """The elements of a MAP: `size` of them, `stride` nodes each, numbered from `base` on."""
+    """The elements of a MAP: `size` of them, `stride` nodes each, numbered from `base` on; `kept` when
+    a resumed run has had them from its beginning.
+    """
 
     map: int
     base: int
     size: int
     stride: int
+    kept: bool = False
     laid_out: dict[int, Planned] = field(default_factory=dict, compare=False, repr=False)
 
     @property

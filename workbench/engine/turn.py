@@ -7,6 +7,7 @@ events in `machine`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -165,10 +166,13 @@ class Turn:
     def expand(self, node: int, size: int) -> range:
         """A MAP has so many elements from now on; the numbers of their roots."""
         state = self.state(node)
-        if state.base is None:
+        kept = state.base is not None and state.size == size
+        if not kept:
+            self.drop(node, node)
             state.base, state.size = max(len(self.run.nodes), len(self.plan)), size
-            self._take_plan(self.plan.expanded(node, state.base, size))
-            self.decision.expanded[node] = self.plan.expansion(node)
+            self.plan = self.plan.expanded(node, state.base, size)
+        self._take_plan(self.plan)
+        self.decision.expanded[node] = replace(self.plan.expansion(node), kept=kept)
         return self.plan.elements(node)
 
     def drop(self, first: int, last: int) -> None:

@@ -193,6 +193,11 @@ def survey(handlers: Iterable[str]) -> Statement:
     return Statement(b"SELECT * FROM df._survey($1)", (array(handlers),), prepared=True)
 
 
+def note_progress(said: str) -> Statement:
+    """`said` is the JSON array of `df._note_progress`."""
+    return Statement(b"SELECT df._note_progress($1)", (said.encode(),), prepared=True)
+
+
 def released(engine: str, tokens: Iterable[str]) -> Statement:
     return Statement(
         b"SELECT df._released($1, $2)", (engine.encode(), array(tokens)), prepared=True

@@ -45,7 +45,8 @@ def title(node: NodeRow, children: int = 0) -> Title:
     if node.node_type in ("JOIN", "RACE"):
         return Title(node.node_type, f"{children} branches", is_code=False)
     if node.node_type == "FLOW":
-        return Title("FLOW", count(children, "step"), is_code=False)
+        slug = config(node).get("slug", "?")
+        return Title("FLOW", f"{slug}, {count(children, 'step')}", is_code=False)
     # The words of `df.explain` without the kind that they begin with.
     line = label(Node(node.node_type, query=node.query))
     text = one_line(line.removeprefix(node.node_type))

@@ -163,7 +163,7 @@ BEGIN
         WHERE f.node ->> 'node_type' = 'FLOW' AND w.node ->> 'node_type' = 'MAP' AND (w.node ->> 'query')::jsonb ->> 'over' = 'input'
         ORDER BY w.node_id LIMIT 1
     LOOP
-        RAISE EXCEPTION 'map "%" goes over the run''s input, which must be a list, not %: nothing was started', map.slug,
+        RAISE EXCEPTION 'map "%" goes over the run''s input, which must be a list, not %', map.slug,
             CASE jsonb_typeof(input) WHEN 'string' THEN 'text' ELSE 'a value of type ' || jsonb_typeof(input) END
             USING ERRCODE = '22023', HINT = 'Give a list as input, such as [1, 2, 3]; [] is fine.';
     END LOOP;

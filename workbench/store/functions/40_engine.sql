@@ -255,6 +255,7 @@ LANGUAGE sql AS $$
     CROSS JOIN LATERAL generate_series(0, c.size - 1) AS e (index)
     JOIN df.nodes m ON m.instance_id = c.run AND m.node_id = c.node_id
     JOIN df.nodes p ON p.instance_id = c.run AND p.node_id BETWEEN c.node_id + 1 AND c.node_id + c.stride
+    ON CONFLICT DO NOTHING  -- those that a resumed run has had from its beginning
 $$;
 
 -- What the body of a MAP calls its element, in the scope of each.
@@ -385,6 +386,14 @@ LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan 
     CROSS JOIN LATERAL (SELECT * FROM df.values v WHERE v.instance_id = run AND v.scope = s.scope AND v.name = n.name
                         AND v.submitted_by = df._me() OFFSET 0) v
     ORDER BY v.name, s.distance
+$$;
+
+-- What running handlers say of themselves, as long as the attempts are current. Takes no lock of a run, and is no transition.
+CREATE OR REPLACE FUNCTION df._note_progress(said json) RETURNS void
+LANGUAGE sql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    UPDATE df.nodes n SET progress = jsonb_build_object('fraction', c.fraction, 'note', c.note)
+    FROM json_to_recordset(said) AS c (run text, node_id integer, token uuid, fraction double precision, note text)
+    WHERE n.instance_id = c.run AND n.node_id = c.node_id AND n.token = c.token AND n.status = 'running' AND n.submitted_by = df._me()
 $$;
 
 -- This node's statement cannot run in a transaction block: committed before it is executed a second time.

@@ -122,11 +122,19 @@ LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT CASE WHEN b.said IS NULL THEN '[]' ELSE jsonb_build_array(b.said || '; ') END || df._reason(kind, s.subject, number, most, since, due, now)
                || CASE WHEN has_engine OR df._kind_state(kind) <> 'waiting' THEN '[]'::jsonb
                        WHEN due IS NULL THEN '["; needs an engine"]' ELSE '["; needs an engine then"]' END
-               || CASE WHEN kind = 'running' THEN df._scope_line(run) ELSE '[]' END,
+               || CASE WHEN kind = 'running' THEN df._progress_line(run, node) || df._scope_line(run) ELSE '[]' END,
            e.message, e.at
     FROM (SELECT CASE WHEN kind = 'signal' THEN df._signal_of(run, node) ELSE subject END AS subject OFFSET 0) s  -- once
     LEFT JOIN LATERAL (SELECT f.said FROM df._failed_branches(run) f WHERE failed > 0) b ON true
     LEFT JOIN LATERAL df._last_error(run) e ON true
+$$;
+
+-- What a running handler says of itself.
+CREATE OR REPLACE FUNCTION df._progress_line(run text, node integer) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce((
+        SELECT jsonb_build_array(concat(format(': %s %%', floor((n.progress ->> 'fraction')::numeric * 100)), ', ' || (n.progress ->> 'note')))
+        FROM df.nodes n WHERE n.instance_id = run AND n.node_id = node AND n.progress IS NOT NULL), '[]')
 $$;
 
 -- What waits for a run's fullest scope while others of it are under way; nothing when none does.
