@@ -28,6 +28,7 @@ def test_the_registry_lists_every_benchmark() -> None:
         "workers",
         "million",
         "join",
+        "flows",
         "loop",
         "nodes",
         "sleepers",

@@ -223,4 +223,6 @@ def test_elements_are_seen_by_name_and_place(db: Database, engine: Engine) -> No
     ).fetchall()
     assert seen[:2] == [(0, None, None, "failed"), (1, 0, None, "failed")]
     assert [row[1:3] for row in seen[2:]] == [(1, [0]), (1, [1])]
-    assert db.value("SELECT node FROM df.failures() LIMIT 1") == "#2"
+    assert db.value("SELECT node FROM df.failures() LIMIT 1") == "m"
+    names = db.values("SELECT result_name FROM df._run_nodes(%s)", run)
+    assert names == [None, "m", "m[0]", "m[1]"]

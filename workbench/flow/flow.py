@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from workbench.errors import GraphError
 from workbench.flow.options import Options
-from workbench.graph.build import as_node
+from workbench.graph.build import Step, as_node
 from workbench.graph.dag import cycle, slug_fault
 from workbench.graph.handlers import handler_name
 from workbench.graph.node import Node
@@ -210,7 +210,7 @@ class Flow:
         return define if function is None else define(function)
 
     def add(
-        self, slug: str, node: Node | str, after: Iterable[StepRef] | StepRef = (), **options: Any
+        self, slug: str, node: Step, after: Iterable[StepRef] | StepRef = (), **options: Any
     ) -> None:
         """Add a step that is a leaf of a graph: `sql(…)`, `http(…)`, a wait.
 

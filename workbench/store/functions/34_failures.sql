@@ -24,10 +24,9 @@ BEGIN
         FROM (SELECT DISTINCT s.instance_id FROM seen s) s JOIN df.definitions d ON d.instance_id = s.instance_id
     ), names AS MATERIALIZED (
         -- Many runs have one graph, which is read once.
-        SELECT p.shape, w.node_id, w.node ->> 'result_name' AS name
+        SELECT p.shape, w.node_id, w.name
         FROM (SELECT p.shape, min(p.instance_id) AS instance_id FROM places p GROUP BY p.shape) p
-        JOIN df.definitions d ON d.instance_id = p.instance_id CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
-        WHERE w.node ->> 'result_name' IS NOT NULL
+        JOIN df.definitions d ON d.instance_id = p.instance_id CROSS JOIN LATERAL df._names(d.graph::jsonb) w
     ), placed AS (
         SELECT s.*, p.label, coalesce(n.name, '#' || s.origin) AS node, t.plain
         FROM seen s JOIN places p ON p.instance_id = s.instance_id JOIN texts t ON t.message = s.message

@@ -91,9 +91,12 @@ BEGIN
            (SELECT array_agg(v.number ORDER BY u.level, v.second)
             FROM unnest(i.maps, n.element) WITH ORDINALITY AS u (map, index, level)
             CROSS JOIN LATERAL (VALUES (u.map, 1), (u.index, 2)) AS v (number, second)) || w.node_id,
-           w.node, w.node_id
+           CASE WHEN e.is_root AND o.node IS NOT NULL  -- an element is called after its map
+               THEN jsonb_build_object('result_name', format('%s[%s]', o.node ->> 'result_name', n.element[cardinality(n.element)])) || w.node
+               ELSE w.node END, w.node_id
     FROM df.nodes n JOIN walk w ON w.node_id = n.pattern JOIN inside i ON i.node_id = n.pattern
     CROSS JOIN LATERAL (SELECT w.parent_id = i.maps[cardinality(i.maps)] AS is_root) AS e
+    LEFT JOIN walk o ON o.node_id = w.parent_id AND o.node ->> 'result_name' IS NOT NULL
     JOIN df.nodes m ON m.instance_id = run AND coalesce(m.pattern, m.node_id) = w.parent_id
      AND coalesce(m.element, '{}') = CASE WHEN e.is_root THEN n.element[:cardinality(n.element) - 1] ELSE n.element END
     WHERE n.instance_id = run AND n.status <> 'pattern';
@@ -252,3 +255,11 @@ BEGIN
     END IF;
     RETURN NEXT;
 END $$;
+
+-- The nodes of a graph that have a name; the body of a MAP is called after that.
+CREATE OR REPLACE FUNCTION df._names(graph jsonb) RETURNS TABLE (node_id integer, name text)
+LANGUAGE sql IMMUTABLE AS $$
+    WITH walk AS MATERIALIZED (SELECT w.node_id, w.parent_id, w.node ->> 'result_name' AS name, w.node ->> 'node_type' = 'MAP' AS maps FROM df._walk(graph) w)
+    SELECT w.node_id, coalesce(w.name, m.name) FROM walk w LEFT JOIN walk m ON m.node_id = w.parent_id AND m.maps
+    WHERE coalesce(w.name, m.name) IS NOT NULL
+$$;
