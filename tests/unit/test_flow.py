@@ -13,7 +13,7 @@ from workbench.flow import Flow
 from workbench.graph.build import as_node, seq, sql
 from workbench.graph.control import each, join
 from workbench.graph.validate import validate
-from workbench.simulated import Fails, Succeeds, simulate
+from workbench.simulated import Fails, Outcomes, Succeeds, simulate
 
 
 def website(flow_input: Any) -> Any:
@@ -207,7 +207,7 @@ def test_a_flow_can_be_simulated() -> None:
     flow = Flow("shop", max_attempts=2)
     flow.add("pages", "SELECT 1")
     flow.add("price", each("pages", "SELECT 2"), after=["pages"])
-    outcomes = {"pages": Succeeds([1, 2]), "price": [Fails(), Succeeds(10)]}
+    outcomes: Outcomes = {"pages": Succeeds([1, 2]), "price": [Fails(), Succeeds(10)]}
     frame = simulate(flow.graph(), outcomes, Policy(), None, 100).df
     assert list(zip(frame["name"], frame["attempt"], strict=True)) == [
         ("pages", 1), ("price[0]", 1), ("price[1]", 1), ("price[0]", 2), ("price[1]", 2),
