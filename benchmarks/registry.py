@@ -8,6 +8,7 @@ from types import MappingProxyType
 from benchmarks import (
     chain,
     failures,
+    flows,
     idle,
     join,
     latency,
@@ -40,6 +41,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "workers": workers.benchmark,
         "million": million.benchmark,
         "join": join.benchmark,
+        "flows": flows.benchmark,
         "loop": loop.benchmark,
         "nodes": nodes.benchmark,
         "sleepers": sleepers.benchmark,

@@ -35,6 +35,8 @@ class Sizes:
         Branches of a JOIN, and of one that several engines share.
     iterations, long_iterations:
         Iterations of loops whose cost is measured, and of those that should not slow down.
+    flow_runs:
+        Runs of a flow that wait for the engine.
     small_run, large_run:
         Steps of runs that are compared: half as many as nodes.
     sleepers, waking:
@@ -66,6 +68,7 @@ class Sizes:
     shared_branches: int = 4_000
     iterations: int = 500
     long_iterations: int = 200_000
+    flow_runs: int = 200
     small_run: int = 500
     large_run: int = 5_000
     sleepers: int = 100_000
@@ -95,6 +98,7 @@ QUICK = Sizes(
     shared_branches=12,
     iterations=5,
     long_iterations=2_000,
+    flow_runs=5,
     small_run=4,
     large_run=12,
     sleepers=20,

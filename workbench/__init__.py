@@ -24,12 +24,14 @@ __all__ = [
     "Bench",
     "Crashes",
     "Fails",
+    "Flow",
     "Node",
     "RetryAfter",
     "Run",
     "Succeeds",
     "break_",
     "connect",
+    "each",
     "errors",
     "handler",
     "http",
@@ -59,8 +61,9 @@ if TYPE_CHECKING:
     from workbench.bench import Bench
     from workbench.connecting import connect
     from workbench.errors import RetryAfter
+    from workbench.flow import Flow
     from workbench.graph.build import named, py, ref, seq, sql
-    from workbench.graph.control import break_, if_, if_rows, join, loop, race
+    from workbench.graph.control import break_, each, if_, if_rows, join, loop, race
     from workbench.graph.handlers import handler
     from workbench.graph.http import http, http_multipart
     from workbench.graph.node import Node
@@ -80,6 +83,7 @@ _HOMES = {
     "Run": "workbench.run",
     "Crashes": "workbench.simulated",
     "Fails": "workbench.simulated",
+    "Flow": "workbench.flow",
     "Succeeds": "workbench.simulated",
     "handler": "workbench.graph.handlers",
     "migrate": "workbench.store.migrate",
@@ -90,6 +94,7 @@ _HOMES = {
     "seq": "workbench.graph.build",
     "sql": "workbench.graph.build",
     "break_": "workbench.graph.control",
+    "each": "workbench.graph.control",
     "if_": "workbench.graph.control",
     "if_rows": "workbench.graph.control",
     "join": "workbench.graph.control",

@@ -17,8 +17,7 @@ import psycopg
 
 from workbench.bench_database import Administration
 from workbench.bench_lists import Lists
-from workbench.graph.build import as_node
-from workbench.graph.node import Node
+from workbench.graph.build import Step, as_node
 from workbench.graph.validate import validate
 from workbench.graph.values import encode
 from workbench.run import Run
@@ -38,7 +37,7 @@ class Bench(Lists, Administration):
 
     def start(
         self,
-        graph: Node | str,
+        graph: Step,
         *,
         input: Any = None,
         label: str | None = None,

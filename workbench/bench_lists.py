@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from workbench.attempts import Attempt
 from workbench.bench_base import Opened
 from workbench.errors import NotFound, UsageError
-from workbench.graph.build import as_node
+from workbench.graph.build import AsNode, Step, as_node
 from workbench.graph.codec import loads
 from workbench.graph.durations import seconds
 from workbench.graph.node import Node
@@ -125,13 +125,15 @@ class Lists(Opened):
 
         if isinstance(what, Run):
             return what.explain()
-        if not isinstance(what, Node | str):
+        if not isinstance(what, Node | str | AsNode):
             raise UsageError(
                 f"explain() takes a graph, text or a Run, not {type(what).__name__}: wb.sql(…), "
                 "wb.seq(…) and their like build graphs"
             )
         with self._database.connection() as conn:
-            found = monitor.explained(conn, what if isinstance(what, str) else what.to_json())
+            found = monitor.explained(
+                conn, what if isinstance(what, str) else as_node(what).to_json()
+            )
             rows = explain.graph_rows(conn, found.graph) if found.graph else []
         if found.run is not None:
             return self._run(found.run).explain()
@@ -140,7 +142,7 @@ class Lists(Opened):
 
     def simulate(
         self,
-        graph: Node | str,
+        graph: Step,
         outcomes: Outcomes | None = None,
         *,
         max_attempts: int = 1,

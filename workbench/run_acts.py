@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 
 from workbench.errors import StateError
-from workbench.graph.build import as_node
+from workbench.graph.build import Step, as_node
 from workbench.graph.codec import loads
 from workbench.graph.node import Node
 from workbench.graph.resume import unchanged
@@ -115,7 +115,7 @@ class Acts(Handle):
         """
         return self._again(lambda conn, tell: lineage.retry_run(conn, self.id, tell=tell))
 
-    def resume(self, graph: Node | str | None = None) -> Self:
+    def resume(self, graph: Step | None = None) -> Self:
         """Run a failed run once more as a new run that takes over the results of steps that succeeded.
 
         `resume_plan` says beforehand which those are.
@@ -146,7 +146,7 @@ class Acts(Handle):
             lambda conn, tell: lineage.resume_run(conn, self.id, graph=text, pairs=pairs, tell=tell)
         )
 
-    def resume_plan(self, graph: Node | str | None = None) -> ResumePlan:
+    def resume_plan(self, graph: Step | None = None) -> ResumePlan:
         """Which steps `resume` would take over and which it would run; nothing is started.
 
         Parameters
@@ -188,7 +188,7 @@ class Acts(Handle):
         with self._database.connection() as conn:
             return loads(monitor.definition(conn, self.id).graph)
 
-    def _repaired(self, graph: Node | str) -> tuple[Node, dict[int, int]]:
+    def _repaired(self, graph: Step) -> tuple[Node, dict[int, int]]:
         node = as_node(graph)
         validate(node)
         return node, unchanged(self._definition(), node)

@@ -69,10 +69,13 @@ def simulate(
     began = at or engine.EPOCH
     simulation = _Recorded(Run("simulated", Plan.of(graph), policy), began)
     plan = simulation.run.plan
-    queues = {node: iter(given) for node, given in _by_number(plan, outcomes).items()}
+    told = _by_number(plan, outcomes)
+    queues: dict[int, Iterator[Outcome]] = {}
 
     def outcome_of(claimed: engine.Try) -> engine.Outcome:
-        return _told(next(queues.get(claimed.node, iter(())), Succeeds()))
+        if claimed.node not in queues:
+            queues[claimed.node] = iter(told.get(_source(simulation.run.plan, claimed.node), ()))
+        return _told(next(queues[claimed.node], Succeeds()))
 
     with suppress(StateError):  # it would go on, and is shown as running
         simulation.run_to_end(outcome_of, most)
@@ -121,6 +124,14 @@ class _Recorded(engine.Simulation):
             for end in decision.iterations
         ]
         return decision
+
+
+def _source(plan: Plan, node: int) -> int:
+    """The node of the graph whose outcomes are a leaf's: those of a map are its elements'."""
+    planned = plan[node]
+    if planned.map is not None and planned.name is None and planned.parent == planned.map:
+        return plan[planned.map].origin
+    return planned.origin
 
 
 def _by_number(plan: Plan, outcomes: Outcomes) -> dict[int, Sequence[Outcome]]:
@@ -206,7 +217,7 @@ def _run(simulation: _Recorded, policy: Policy, began: datetime) -> RunRow:
 def _nodes(simulation: _Recorded) -> Iterator[NodeRow]:
     plan = simulation.run.plan
     depths: dict[int, int] = {}
-    for planned in plan:
+    for planned in map(plan.__getitem__, plan.numbers(0, plan[0].last)):
         state = simulation.run.nodes[planned.number]
         depths[planned.number] = 0 if planned.parent is None else depths[planned.parent] + 1
         yield NodeRow(
@@ -216,7 +227,7 @@ def _nodes(simulation: _Recorded) -> Iterator[NodeRow]:
             depth=depths[planned.number],
             node_type=planned.type,
             query=planned.query,
-            result_name=planned.name,
+            result_name=_name(plan, planned),
             handler=planned.config.get("handler") if planned.type == "PYTHON" else None,
             status=state.status,
             attempt=state.attempt,
@@ -235,6 +246,8 @@ def _nodes(simulation: _Recorded) -> Iterator[NodeRow]:
             iteration=state.iteration,
             abandoned=state.abandoned,
             options=planned.options,
+            element=list(planned.element) or None,
+            size=state.size,
         )
 
 
@@ -243,8 +256,18 @@ def _order(plan: Plan, planned: Planned) -> int | None:
     if planned.parent is None:
         return None
     above = plan[planned.parent]
+    if above.type == "MAP":
+        return planned.element[-1] + 1
     places = (above.left, above.right, above.condition, *above.extra)
     return places.index(planned.number) + 1
+
+
+def _name(plan: Plan, planned: Planned) -> str | None:
+    """An element is called after its map."""
+    if planned.name is None and planned.parent is not None and planned.parent == planned.map:
+        above = plan[planned.parent].name
+        return None if above is None else f"{above}[{planned.element[-1]}]"
+    return planned.name
 
 
 def _preview(simulation: _Recorded, number: int) -> str | None:

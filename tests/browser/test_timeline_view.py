@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from playwright.sync_api import Locator, expect
 
@@ -25,6 +26,18 @@ def chart(view: Locator) -> Locator:
     return view.locator(".wb-plot.js-plotly-plot")
 
 
+def point_at(bar: Locator, label: Locator) -> None:
+    """Move the mouse over a bar until its label is there: the picture may just be drawn anew."""
+    deadline = time.monotonic() + 30
+    while not label.text_content() and time.monotonic() < deadline:
+        box = bar.bounding_box()
+        assert box is not None
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        bar.page.mouse.move(x - 3, y, steps=2)
+        bar.page.mouse.move(x, y, steps=4)
+        bar.page.wait_for_timeout(100)
+
+
 def test_attempts_and_labelled_waits_are_drawn_offline_and_followed(notebook: Open) -> None:
     book = notebook(CASE_FIVE, "run.signal('go'); _ = run.wait()", "run.timeline()")
     book.run(0, 1)
@@ -43,9 +56,7 @@ def test_attempts_and_labelled_waits_are_drawn_offline_and_followed(notebook: Op
         arg=light,
     )
     book.shot("timeline-live-dark", view)
-    box = view.locator(BARS).first.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+    point_at(view.locator(BARS).first, chart(view).locator(".hoverlayer"))
     expect(chart(view).locator(".hoverlayer")).to_contain_text(re.compile("e1|completed"))
     book.shot("timeline-hover-dark", view)
     book.run(2)

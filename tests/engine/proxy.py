@@ -45,6 +45,7 @@ class Proxy:
         self._listener.listen()
         self._links: list[_Link] = []
         self.traps: list[Trap] = []
+        self.silent = False
         self.dsn = make_conninfo(dsn, host=self._folder)
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -56,6 +57,15 @@ class Proxy:
     def lose_question(self, name: str, text: bytes) -> Trap:
         """Cut the connection instead of forwarding `text`."""
         return self._trap(Trap(name, text, lose_question=True))
+
+    @property
+    def clients(self) -> int:
+        """How many have connected so far."""
+        return len(self._links)
+
+    def fall_silent(self) -> None:
+        """From now on no client hears anything, new ones included."""
+        self.silent = True
 
     def cut(self, name: str = "") -> None:
         """Close all connections whose name begins so."""
@@ -90,15 +100,15 @@ class Proxy:
                 client.close()
                 server.close()
                 continue
-            self._links.append(_Link(client, server, self.traps))
+            self._links.append(_Link(client, server, self))
 
 
 class _Link:
     """One client's connection, with a thread for each direction."""
 
-    def __init__(self, client: socket.socket, server: socket.socket, traps: list[Trap]) -> None:
+    def __init__(self, client: socket.socket, server: socket.socket, proxy: Proxy) -> None:
         self.name = ""
-        self._client, self._server, self._traps = client, server, traps
+        self._client, self._server, self._proxy = client, server, proxy
         self._deaf = False
         self._threads = [
             threading.Thread(target=self._up, daemon=True),
@@ -135,13 +145,14 @@ class _Link:
 
     def _down(self) -> None:
         for data in _chunks(self._server):
+            self._deaf |= self._proxy.silent
             if not self._deaf and not _send(self._client, data):
                 break
         if not self._deaf:
             self.cut()
 
     def _sprung(self, data: bytes) -> Trap | None:
-        for trap in self._traps:
+        for trap in self._proxy.traps:
             if not trap.sprung.is_set() and trap.name == self.name and trap.text in data:
                 return trap
         return None

@@ -201,3 +201,22 @@ def largest_crowd() -> int:
         largest = max(_crowd, default=0)
         _crowd.clear()
     return largest
+
+
+def default(value: Any = "default") -> Any:
+    return value
+
+
+def progress(ctx: Context, gate: int) -> list[str]:
+    """Say how far it is, stand before a gate, and say what cannot be."""
+    ctx.progress(0.4, "page 4")
+    with ctx.connect() as conn:
+        conn.execute("SELECT pg_advisory_lock_shared(%s)", (gate,))
+    refused: list[str] = []
+    said: list[Any] = ["half", True, 1.5, math.nan]
+    for fraction in said:
+        try:
+            ctx.progress(fraction)
+        except (TypeError, ValueError) as error:
+            refused.append(type(error).__name__)
+    return refused

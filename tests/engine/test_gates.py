@@ -95,6 +95,85 @@ def test_a_freed_permit_wakes_the_next_at_once(
     assert web.most == 1
 
 
+def test_a_freed_permit_wakes_the_next_although_the_listeners_were_lost_on_the_way(
+    db: Database, start_engine: StartEngine, web: HttpServer
+) -> None:
+    web.delay = 0.01
+    engines = [start_engine(), start_engine()]
+    wait_until(lambda: all(engine.listening for engine in engines))
+    began = time.monotonic()
+    run = db.start(limited(100, web.url, 1))
+    wait_until(lambda: len(web.requests) > 30)
+    ended = db.values(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'workbench engine listen' AND datname = current_database()"
+    )
+    assert len(ended) == 2
+    db.wait(run, timeout=30)
+    assert time.monotonic() - began < 10  # 3 s on a quiet machine
+    assert (web.most, len(web.requests)) == (1, 100)
+
+
+def test_a_ceiling_lowered_below_what_is_under_way_ends_nothing(
+    db: Database, start_engine: StartEngine, web: HttpServer
+) -> None:
+    db.set(max_http_concurrency=2)
+    gates = [web.gate(), web.gate()]
+    for path, gate in zip(("/a", "/b"), gates, strict=True):
+        web.answer(path, Answer(body=[gate, b"ok"]))
+    start_engine()
+    held = [db.start(http(web.url + path)) for path in ("/a", "/b")]
+    wait_until(lambda: web.now == 2)
+    db.set(max_http_concurrency=1)
+    start_engine()
+    third = db.start(http(web.url + "/c"))
+    gates[0].set()
+    db.wait(held[0])
+    db.wait(db.start("SELECT 1"))  # both may have looked by now
+    assert (len(web.requests), db.status(third)) == (2, "running")
+    gates[1].set()
+    db.wait(third)
+    assert [db.outcomes(run) for run in (*held, third)] == [[(0, "completed")]] * 3
+
+
+def test_who_waits_in_a_scope_is_served_in_order_and_its_timeout_has_not_begun(
+    db: Database, start_engine: StartEngine, web: HttpServer
+) -> None:
+    gate = web.gate()
+    web.answer("/0", Answer(body=[gate, b"ok"]))
+    start_engine()
+    first, *others = [http(f"{web.url}/{n}", timeout=20 if n == 0 else 0.5) for n in range(5)]
+    run = db.start(with_policy(join(first, *others), http={"max_concurrency": 1}))
+    waited = (
+        "SELECT count(*) FROM df.nodes WHERE instance_id = %s AND status = 'ready'"
+        " AND ready_at < clock_timestamp() - interval '0.6 seconds'"
+    )
+    wait_until(lambda: db.value(waited, run) == 4)
+    gate.set()
+    db.wait(run)
+    assert [seen.target for seen in web.requests] == ["/0", "/1", "/2", "/3", "/4"]
+    assert {(each.attempt, each.outcome) for each in db.attempts(run)} == {(1, "completed")}
+
+
+def test_an_admission_reads_the_head_of_a_line_however_long_it_is(
+    db: Database, dsn: str, start_engine: StartEngine, web: HttpServer
+) -> None:
+    gate = web.gate()
+    web.answer("/", Answer(body=[gate, b"ok"]))
+    start_engine()
+    run = db.start(limited(300, web.url, 1))
+    wait_until(lambda: scopes(db, run) == [(0, 1, 1, 299)])
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE df.scopes SET max_concurrency = 2")  # there is room, to nobody else
+        conn.execute("SELECT * FROM df._scoped_leaves(1, false, df.now())")
+        (read,) = conn.execute(
+            "SELECT idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = 'df.nodes'::regclass"
+        ).fetchall()
+        conn.rollback()
+    gate.set()
+    assert read[0] < 20
+
+
 def test_scopes_say_what_is_in_use_and_what_waits(
     db: Database, start_engine: StartEngine, web: HttpServer
 ) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from tests.engine.support import Database
 from workbench.engine.worker import Engine
+from workbench.flow import Flow
 from workbench.graph import Node, if_, join, loads, loop, race, seq, sleep, sql, wait_for_signal
+from workbench.graph.control import each
 from workbench.graph.resume import unchanged
 
 NOTE = "INSERT INTO seen VALUES ('{}') RETURNING nextval('calls') AS n"
@@ -156,3 +158,67 @@ def test_only_a_failed_run_can_be_taken_up_again(db: Database, engine: Engine, v
     db.wait(run)
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="is completed"):
         db.execute(f"SELECT df.{verb}(%s)", run)
+
+
+def test_steps_of_a_flow_and_elements_of_its_map_are_taken_over(
+    db: Database, engine: Engine
+) -> None:
+    flow = Flow("f", max_attempts=1)
+    flow.add("numbers", "SELECT n FROM generate_series(1, 4) n")
+    flow.add("asked", note("asked"), after=["numbers"], if_={"numbers": [{"n": 4}]})
+    breaks = (
+        f"SELECT $item.n * 10 AS d, CASE WHEN $item.n = 3 THEN ({BREAKS}) END, nextval('calls')"
+    )
+    flow.add("m", each("numbers", breaks), after=["asked", "numbers"])
+    flow.add(
+        "last",
+        "SELECT sum((e #>> '{rows,0,d}')::int) AS s FROM jsonb_array_elements($m) e",
+        after=["m"],
+    )
+    run = failed(db, flow.graph())
+    done = db.value(
+        "SELECT count(*) FROM df.nodes WHERE element IS NOT NULL AND status = 'completed'"
+    )
+    following = resume(db, run)
+    db.wait(following)
+    assert db.result(following)["last"]["rows"] == [{"s": 100}]
+    assert notes(db) == ["asked"]
+    executed = [a for a in db.attempts(following) if a.outcome == "completed"]
+    assert len(executed) == 4 - done + 1
+
+
+def test_elements_of_a_map_with_longer_bodies_are_taken_over_whole(
+    db: Database, engine: Engine
+) -> None:
+    body = sql("INSERT INTO seen VALUES ('first') RETURNING $item.n AS n").named("x") >> (
+        f"SELECT $x + 100 AS y, CASE WHEN $item.n = 2 THEN ({BREAKS}) END"
+    )
+    graph = sql("SELECT n FROM generate_series(1, 3) n").named("rows") >> each("rows", body)
+    run = failed(db, graph)
+    following = resume(db, run)
+    db.wait(following)
+    assert [part["rows"][0]["y"] for part in db.result(following)] == [101, 102, 103]
+    taken = "SELECT count(*) FROM df.nodes WHERE instance_id = %s AND reused_run IS NOT NULL AND pattern IS NOT NULL"
+    completed = (
+        "SELECT count(*) FROM df.nodes WHERE instance_id = %s AND node_type = 'THEN'"
+        " AND pattern IS NOT NULL AND status = 'completed'"
+    )
+    assert db.value(taken, following) == 2 * db.value(completed, run)
+
+
+def test_a_changed_step_of_a_flow_and_what_depends_on_it_run_again(
+    db: Database, engine: Engine
+) -> None:
+    def flow(change: str) -> Node:
+        found = Flow("f", max_attempts=1)
+        found.add("a", note("a"))
+        found.add("b", note(f"b{change}"))
+        found.add("m", each("b", note("m")), after=["b"])
+        found.add("c", note("c"), after=["a"])
+        found.add("last", BREAKS, after=["m", "c"])
+        return found.graph()
+
+    run = failed(db, flow(""))
+    following = resume(db, run, flow("!"))
+    db.wait(following)
+    assert sorted(notes(db)) == sorted(["a", "b", "m", "c", "b!", "m"])

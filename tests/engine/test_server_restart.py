@@ -13,7 +13,9 @@ import pytest
 
 from tests.engine import step_handlers as handlers
 from tests.engine.conftest import SpawnEngine
+from tests.engine.http_server import Answer, http_server
 from tests.engine.support import Database, wait_until
+from workbench.graph import http
 from workbench.graph.build import py, sql
 from workbench.store import embedded
 from workbench.store.migrate import migrate
@@ -125,3 +127,28 @@ def _statistics_reset(server: OwnServer) -> object:
     except psycopg.OperationalError:
         return None
     return row[0] if row else None
+
+
+def test_no_permit_is_lost_or_taken_twice_when_the_server_restarts(
+    own_server: OwnServer, own: Database, spawn_engine: SpawnEngine
+) -> None:
+    own.execute("SELECT df.set_setting('http_allow', '[\"127.0.0.1\"]')")
+    own.set(max_http_concurrency=1)
+    with http_server() as web:
+        gate = web.gate()
+        web.answer("/held", Answer(body=[gate, b"ok"]))
+        engines = [spawn_engine(own_server.dsn), spawn_engine(own_server.dsn)]
+        held = own.start(http(web.url + "/held"))
+        wait_until(lambda: len(web.requests) == 1)
+        own_server.kill()
+        own_server.start()
+        with connected(own_server) as after:
+            following = after.start(http(web.url + "/next"))
+            after.wait(after.start("SELECT 1"))
+            assert after.value("SELECT http FROM df._in_use()") == 1
+            gate.set()
+            for run in (held, following):
+                after.wait(run)
+            assert (len(web.requests), web.most) == (2, 1)
+            assert after.value("SELECT (u.activity, u.http)::text FROM df._in_use() u") == "(0,0)"
+    assert all(engine.alive for engine in engines)

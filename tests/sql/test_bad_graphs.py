@@ -103,9 +103,9 @@ def refused(db: Database, graph: str | None) -> str:
         ('{"node_type":"PYTHON","query":"{}"}', GRAPH + "root: query in PYTHON lacks 'handler'"),
         (
             '{"node_type":"FLOW"}',
-            "Invalid durable function: Unknown node_type 'FLOW'. Valid types: ",
+            GRAPH + "root: query is missing; FLOW nodes need it",
         ),
-        (then('{"node_type":"MAP"}'), GRAPH + "root.left: Unknown node_type 'MAP'. Valid types: "),
+        (then('{"node_type":"MAP"}'), GRAPH + "root.left: left_node is missing; MAP nodes need it"),
     ],
 )
 def test_a_broken_graph_is_refused(db: Database, graph: str | None, message: str) -> None:

@@ -73,7 +73,7 @@ def test_a_null_argument_gives_null(db: Database, call: str) -> None:
 
 
 def test_the_types_that_constructors_know_are_those_of_python(db: Database) -> None:
-    assert tuple(db.value("SELECT df._language_types()")) == NODE_TYPES
+    assert tuple(db.value("SELECT df._node_types()")) == NODE_TYPES
 
 
 @pytest.mark.parametrize(

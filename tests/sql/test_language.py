@@ -148,6 +148,14 @@ def test_options_of_a_request_are_merged_and_ordered(db: Database) -> None:
     )
 
 
+def test_a_later_sink_replaces_an_earlier_one(db: Database) -> None:
+    built = db.value("""SELECT df.with_http(df.http('https://h'), '{"sink": "a.b(c)"}')""")
+    again = """'{"sink": "a.b(d)", "retry_statuses": [429]}'"""
+    assert db.value(f"SELECT df.with_http(%s, {again})", built).endswith(
+        '"options":{"sink":"a.b(d)","retry_statuses":[429]}}'
+    )
+
+
 def test_options_of_an_upload_are_taken(db: Database) -> None:
     upload = """df.http_multipart('https://h', parts => '[{"name": "a", "data_b64": ""}]')"""
     built = db.value(f"""SELECT df.with_http({upload}, '{{"retry_statuses": [503]}}')""")
@@ -247,8 +255,8 @@ def test_a_null_argument_gives_null(db: Database, call: str) -> None:
         ),
         ("df.with_http(df.http('https://h'), '[]')", "df.with_http: options must be a JSON object"),
         (
-            """df.with_http(df.http('https://h'), '{"sink": "a.b(c)"}')""",
-            "df.with_http: option 'sink' is not valid for HTTP nodes; it has retry_statuses, ",
+            """df.with_http(df.http('https://h'), '{"sink": "pages(body)"}')""",
+            "df.with_http: option 'sink' must read schema.table(column), not \"pages(body)\"",
         ),
         (
             """df.with_http(df.http('https://h'), '{"retry_statuses": [99]}')""",

@@ -18,6 +18,7 @@ from tests.unit.graph_strategies import (
     IDENTIFIERS,
     PARTS,
     SECONDS,
+    SINKS,
     STATUSES,
     TEXTS,
     URLS,
@@ -97,7 +98,7 @@ def requested(
     return Pair(node, call, (url, method, body, given, str(timeout)))
 
 
-def with_options(pair: Pair, statuses: list[int] | None, strict: bool) -> Pair:
+def with_options(pair: Pair, statuses: list[int] | None, strict: bool, sink: str | None) -> Pair:
     url, method, body, headers, timeout = pair.texts
     node = http(
         str(url),
@@ -107,9 +108,12 @@ def with_options(pair: Pair, statuses: list[int] | None, strict: bool) -> Pair:
         timeout=int(timeout or 0),
         retry_statuses=statuses,
         raise_for_status=strict,
+        sink=sink,
     )
-    options = json.dumps({"raise_for_status": strict, "retry_statuses": statuses or []})
-    return Pair(node, f"df.with_http({pair.call}, %s::text::jsonb)", (*pair.texts, options))
+    options = {"raise_for_status": strict, "retry_statuses": statuses or []}
+    options |= {"sink": sink} if sink else {}
+    call = f"df.with_http({pair.call}, %s::text::jsonb)"
+    return Pair(node, call, (*pair.texts, json.dumps(options)))
 
 
 def uploaded(url: str, parts: list[dict[str, str]], headers: dict[str, str] | None) -> Pair:
@@ -147,7 +151,7 @@ LEAVES = (
     | st.builds(signalled, STEPS.filter(bool), st.none() | st.integers(1, 10**9))
     | (st.none() | STEPS).map(lambda value: Pair(break_(value), "df.break(%s)", (value,)))
     | _REQUESTS
-    | st.builds(with_options, _REQUESTS, STATUSES, st.booleans())
+    | st.builds(with_options, _REQUESTS, STATUSES, st.booleans(), SINKS)
     | st.builds(uploaded, URLS, PARTS, HEADERS)
 )
 
@@ -316,6 +320,11 @@ def test_a_long_sequence_is_written_one_step_a_line() -> None:
             http("https://h", body="x", headers={"A": "b"}, timeout=5, retry_statuses=[429]),
             "df.with_http(df.http('https://h', 'POST', body => 'x', headers => '{\"A\":\"b\"}', "
             "timeout_seconds => 5), '{\"retry_statuses\":[429]}')",
+        ),
+        (
+            http("https://h", raise_for_status=True, sink='a.b("c")'),
+            "df.with_http(df.http('https://h', 'GET'), "
+            """'{"sink":"a.b(\\"c\\")","raise_for_status":true}')""",
         ),
         (
             http_multipart("https://h", [{"name": "a", "data": "x"}], method="PUT"),

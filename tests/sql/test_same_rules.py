@@ -72,6 +72,34 @@ def rows(config: Any) -> Node:
     return node("IF", config, left=ONE, right=ONE)
 
 
+# What is written for a sink, and how the refusal shows it.
+NO_SINKS = [
+    (value, json.dumps(value, ensure_ascii=False))
+    for value in (
+        "",
+        "pages(body)",
+        "a.b",
+        "a.b()",
+        "a.b(c,d)",
+        "a.b(c) ",
+        "a.b(c)\n",
+        "d.a.b(c)",
+        "a.b (c)",
+        "1.b(c)",
+        "a.$b(c)",
+        'a."b(c)',
+        'a.""(c)',
+        'a."b"c(d)',
+        'a."b"".c"(d',
+        "a.b(c); DROP TABLE x",
+        "{schema}.b(c)",
+        7,
+        None,
+        True,
+        ["a.b(c)"],
+    )
+]
+
 REFUSED: list[tuple[Node, str]] = [
     (Node("SQL"), "query is missing; SQL nodes need it"),
     (sql(" "), "query is missing; SQL nodes need it"),
@@ -208,9 +236,20 @@ REFUSED: list[tuple[Node, str]] = [
         "option 'trans' is not valid for SQL nodes; it has transaction",
     ),
     (
-        option("HTTP", GET, {"sink": "a.b(c)"}),
-        "option 'sink' is not valid for HTTP nodes; it has retry_statuses, raise_for_status",
+        option("SQL", "x", {"sink": "a.b(c)"}),
+        "option 'sink' is not valid for SQL nodes; it has transaction",
     ),
+    (
+        option("HTTP", GET, {"zink": "a.b(c)"}),
+        "option 'zink' is not valid for HTTP nodes; it has retry_statuses, raise_for_status, sink",
+    ),
+    *[
+        (
+            option("HTTP", GET, {"sink": value}),
+            f"option 'sink' must read schema.table(column), not {shown}",
+        )
+        for value, shown in NO_SINKS
+    ],
     (
         option("HTTP", GET, {"raise_for_status": None}),
         "option 'raise_for_status' must be true or false, not null",

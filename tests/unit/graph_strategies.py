@@ -73,6 +73,9 @@ HEADERS = st.none() | st.dictionaries(
     max_size=4,
 )
 URLS = st.builds("https://host/{}".format, TEXTS) | st.sampled_from(["{base}/x", "HTTP://h?$q"])
+SINKS = st.none() | st.sampled_from(
+    ["public.pages(body)", 'Crawl."My ""Pages"".x"(é$1)', '"a(b)"."c"("d.e")']
+)
 STATUSES = st.none() | st.lists(st.integers(100, 599), max_size=3)
 PARTS = st.lists(
     st.fixed_dictionaries(
@@ -83,7 +86,7 @@ PARTS = st.lists(
 )
 
 _HTTP = st.builds(
-    lambda url, method, body, headers, timeout, statuses, strict: http(
+    lambda url, method, body, headers, timeout, statuses, strict, sink: http(
         url,
         method=method,
         body=body,
@@ -91,6 +94,7 @@ _HTTP = st.builds(
         timeout=timeout,
         retry_statuses=statuses,
         raise_for_status=strict,
+        sink=sink,
     ),
     URLS,
     st.sampled_from([None, "put", "GET", "DELETE"]),
@@ -99,6 +103,7 @@ _HTTP = st.builds(
     st.integers(1, 99) | st.just(0.5),
     STATUSES,
     st.booleans(),
+    SINKS,
 )
 _LEAVES = (
     _SQL

@@ -93,6 +93,8 @@ def test_options_are_there_when_they_say_something() -> None:
         ({"json": ref("x")}, "takes no ref"),
         ({"retry_statuses": [99]}, "option 'retry_statuses' must be a list of HTTP statuses"),
         ({"retry_statuses": "429"}, "option 'retry_statuses' must be a list of HTTP statuses"),
+        ({"sink": "pages"}, r"option 'sink' must read schema\.table\(column\), not \"pages\""),
+        ({"sink": 'a."b\0"(c)'}, r"option 'sink' must read schema\.table\(column\)"),
         ({"raise_for_status": 1}, "option 'raise_for_status' must be true or false, not 1"),
     ],
 )

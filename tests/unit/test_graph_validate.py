@@ -8,7 +8,6 @@ from hypothesis import given
 from tests.unit.graph_strategies import GRAPHS
 from workbench.errors import GraphError
 from workbench.graph import Node, break_, if_rows, loop, py, ref, seq, sql, validate
-from workbench.graph.scope import check_references
 from workbench.graph.shapes import NODE_TYPES
 
 ONE = sql("SELECT 1")
@@ -189,8 +188,14 @@ def test_a_root_loops_condition_sees_its_body() -> None:
     validate(Node("LOOP", left=ONE.named("a"), condition=_uses("a")))
 
 
-def test_references_inside_a_flow_are_the_flows_business() -> None:
-    check_references(Node("FLOW", query="{}", extra=(_uses("website"),)))
+def test_a_step_of_a_flow_sees_what_it_depends_on_and_the_input() -> None:
+    def flow(after: str) -> Node:
+        query = f'{{"slug":"f","steps":[{{"step":"a"}},{{"step":"b"{after}}}]}}'
+        return Node("FLOW", query=query, extra=(ONE.named("a"), _uses("a").named("b")))
+
+    validate(flow(',"after":["a"]'))
+    assert _refused(flow("")).startswith("root.extra_nodes[1]: ref('a') in")
+    assert _refused(flow(',"after":["a"]') >> _uses("a")).startswith("root.right: ref('a') in")
 
 
 @pytest.mark.parametrize("name", ["x", "nput"])
@@ -209,11 +214,3 @@ def test_if_rows_guesses_a_misspelt_name() -> None:
 
 def test_a_break_value_is_not_looked_at() -> None:
     validate(loop(break_("$nobody")))
-
-
-@pytest.mark.parametrize("kind", ["FLOW", "MAP"])
-def test_what_engines_do_not_execute_yet_is_refused(kind: str) -> None:
-    assert _refused(ONE >> Node(kind, query="{}", left=ONE)).startswith(
-        f"root.right: Unknown node_type '{kind}'. Valid types: SQL, THEN, IF, JOIN, LOOP, BREAK, "
-        "RACE, SLEEP, WAIT_SCHEDULE, HTTP, HTTP_MULTIPART, SIGNAL, PYTHON"
-    )

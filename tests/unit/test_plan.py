@@ -57,7 +57,7 @@ def test_the_root_of_a_branch_is_the_scope_of_all_of_it() -> None:
 
 def test_a_node_knows_the_loops_around_it_and_the_join_it_is_a_branch_of() -> None:
     assert [node.loop for node in PLAN] == [None, None, None, None, 3, 3, 3, 3, 3, 3, 3, None, None]
-    assert [node.number for node in PLAN if node.joined == 0] == [1, 11, 12]
+    assert [node.number for node in PLAN if 0 in node.counted_by] == [1, 11, 12]
     assert Plan.of(loop(seq("a", loop(loop("b"))))).loops(5) == [0, 3, 4]
 
 

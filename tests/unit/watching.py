@@ -88,11 +88,12 @@ def check_versions(before: Run, after: Run, decision: Decision) -> None:
 def check_counts(run: Run, decision: Decision) -> None:
     """What is counted along the way is what a recount gives."""
     ended = Counter(
-        planned.joined
-        for planned, state in zip(run.plan, run.nodes, strict=True)
-        if planned.joined is not None and state.status in TERMINAL
+        counter
+        for number, state in enumerate(run.nodes)
+        if number in run.plan and state.status in TERMINAL
+        for counter in run.plan[number].counted_by
     )
-    assert {join: count for join, count in run.ended.items() if count} == ended
+    assert {counter: count for counter, count in run.ended.items() if count} == ended
     timers = sorted((s.timer, n) for n, s in enumerate(run.nodes) if s.timer is not None)
     assert run.timers == timers
     assert decision.wake_at == (timers[0][0] if timers else None)

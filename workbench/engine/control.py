@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.engine.flows import Flows
 from workbench.engine.model import Error, IterationEnd, SetName, Value
 from workbench.engine.plan import Planned
-from workbench.engine.turn import Turn, later
+from workbench.engine.turn import later
 from workbench.graph.schedule import next_after
 from workbench.graph.truth import is_true
 from workbench.graph.values import decode, encode
@@ -28,8 +29,8 @@ _NO_LOOP = {
 }
 
 
-class Control(Turn):
-    """The rules of the composites and of the waits."""
+class Control(Flows):
+    """The rules of the composites and of the waits; those of FLOW and MAP are in `flows`."""
 
     # Going down: a node begins.
 
@@ -41,7 +42,13 @@ class Control(Turn):
             self.succeeded(node, None, node)
             return
         if planned.is_executed:
-            self.change(node, "ready", ready_at=self.now)
+            self.change(node, "ready", ready_at=later(self.now, self.delay(planned)))
+        elif planned.type == "FLOW":
+            self.begun(node, "running")
+            self.then(self.resolve, node, planned.branches)
+        elif planned.type == "MAP":
+            self.begun(node, "running")
+            self.begin_elements(planned, self.size_of_source(planned))
         elif planned.waits:
             self.wait(planned)
         elif planned.type == "BREAK":
@@ -51,6 +58,14 @@ class Control(Turn):
             state.iteration = 1 if planned.type == "LOOP" else 0
             for child in self.first_children(planned):
                 self.then(self.begin, child)
+
+    def delay(self, planned: Planned) -> float:
+        """Seconds from when a leaf could run until it may; those of a FLOW's map are its elements'."""
+        found: float = planned.option("start_delay", 0)
+        if planned.map is not None and planned.parent == planned.map:
+            above = self.plan[planned.map]
+            found += above.option("start_delay", 0) if above.step is not None else 0
+        return found
 
     def first_children(self, planned: Planned) -> list[int]:
         """Those to begin with, the first one last."""
@@ -81,11 +96,18 @@ class Control(Turn):
         if planned.type == "BREAK" and planned.loop is None:
             self.failed(node, _NO_LOOP)
             return
+        if planned.step is not None and planned.waits and value is not None:
+            fault = self.unmappable(planned.step, value)
+            if fault is not None:
+                self.refused_output(planned, fault)
+                return
         state = self.change(node, "completed", result_node=source if source != node else None)
         state.abandoned = 0
         if node == source and value is not None:
             self.decision.values[node] = value
             state.falsy = planned.judged and not is_true(value.json, value.columns)
+        if planned.step is not None and not state.reused:
+            self.note_facts(planned.step, value)
         if planned.name is not None:
             self.decision.names.append(SetName(planned.scope, planned.name, source, value))
         if planned.type == "BREAK":
@@ -101,6 +123,11 @@ class Control(Turn):
             self.then(self.begin, planned.right)
         elif planned.type == "JOIN":
             self.branch_ended(planned)
+        elif planned.type == "FLOW":
+            self.then(self.resolve, node, planned.steps[child].dependents)
+        elif planned.type == "MAP":
+            self.note_element(planned, child, value)
+            self.element_ended(planned)
         elif planned.type == "IF" and child == planned.condition:
             self.choose(planned, not self.state(source).falsy)
         elif planned.type == "LOOP":
@@ -122,6 +149,10 @@ class Control(Turn):
         planned = self.plan[node]
         if planned.type == "JOIN":
             self.branch_ended(planned)
+        elif planned.type == "FLOW":
+            self.step_failed(planned, child, error)
+        elif planned.type == "MAP":
+            self.element_failed(planned, child, error)
         elif planned.type == "RACE":
             self.won(planned, child)
             side = "left" if child == planned.left else "right"
@@ -148,6 +179,10 @@ class Control(Turn):
         if planned.type == "LOOP":
             self.close(node + 1, planned.last)
             self.succeeded(node, value, source)
+        elif planned.type == "MAP":
+            self.close_elements(planned)
+            self.change(node, "completed", result_node=source)
+            self.left_by_break(node, value, source)
         else:
             self.change(node, "completed", result_node=source)
             self.left_by_break(node, value, source)
@@ -156,7 +191,7 @@ class Control(Turn):
         """The run is over: nothing in it stays alive."""
         self.decision.status = status
         self.decision.error = error
-        for node in range(len(self.plan)):
+        for node in self.plan.numbers(0, self.plan[0].last):
             if not self.is_over(node):
                 self.cancel(node)
 
@@ -172,7 +207,7 @@ class Control(Turn):
 
     def branch_ended(self, planned: Planned) -> None:
         """When all branches have ended, the first one that did not succeed decides, in order."""
-        if self.branches_ended(planned.number) < len(planned.branches):
+        if self.ends(planned.number) < len(planned.branches):
             return
         if self.is_over(planned.number):  # a signal ended several at once: told already
             return

@@ -152,8 +152,9 @@ class Core:
         return settled
 
     def _take_ready(self, settled: Settled, room: int) -> None:
+        plan = settled.decision.plan or settled.run.plan
         for node in settled.decision.ready:
-            planned = settled.run.plan[node]
+            planned = plan[node]
             if planned.is_gated:  # admitted by the database alone
                 continue
             handler = planned.handler

@@ -15,6 +15,7 @@ from workbench.engine.failure import clean
 from workbench.engine.model import (
     AttemptEnd,
     Decision,
+    Gathered,
     IterationEnd,
     MoveNames,
     NameChange,
@@ -22,6 +23,7 @@ from workbench.engine.model import (
     SetName,
     Value,
 )
+from workbench.engine.plan import Expansion
 from workbench.store import verbs
 from workbench.store.wire import Statement
 
@@ -32,6 +34,8 @@ EXECUTED_LIMIT = 64_000
 #: The arguments of `df._checkpoint`, in order.
 PARTS = (
     "runs",
+    "dropped",
+    "expanded",
     "nodes",
     "attempts",
     "cancelled",
@@ -70,9 +74,13 @@ def statement(
     parts: dict[str, list[str]] = {name: [] for name in PARTS}
     for run, decision in decisions:
         parts["runs"].append(_run(run, decision))
+        parts["dropped"] += [_dropped(run, first, last) for first, last in decision.dropped]
+        parts["expanded"] += [_expanded(run, decision, e) for e in decision.expanded.values()]
+        new = {n for e in decision.expanded.values() for n in _ready_elements(decision, e)}
         parts["nodes"] += [
             _node(run, number, state, _result(decision, number, state))
             for number, state in decision.nodes.items()
+            if number not in new
         ]
         parts["attempts"] += [_attempt(run, end, decision.version) for end in decision.attempts]
         parts["cancelled"] += [
@@ -149,6 +157,12 @@ def _node(run: str, number: int, state: NodeState, value: Value | None) -> str:
         counts += f',"iteration":{state.iteration},"abandoned":{state.abandoned}'
     if state.falsy:
         counts += ',"falsy":true'
+    if state.base is not None:
+        counts += f',"base":{state.base}'
+    if state.size is not None:
+        counts += f',"size":{state.size}'
+    if state.facts:
+        counts += f',"facts":{state.facts}'
     if state.reused and state.status == "completed":
         counts += ',"kept":true'
     if state.token is None and state.status in ("running", "waiting"):
@@ -173,6 +187,8 @@ def _attempt(run: str, end: AttemptEnd, rev: int) -> str:
         more += f',"executed":{_json(clean(end.executed, EXECUTED_LIMIT))}'
     if end.iterations:
         more += f',"iterations":{_json(end.iterations)}'
+    if end.pattern is not None:
+        more += f',"pattern":{end.pattern},"element":{_json(end.element)}'
     return (
         f'{{"run":"{run}","node_id":{end.node},"rev":{rev},"attempt":{end.attempt},"token":"{end.token}"'
         f"{_word('engine_id', end.engine)}{_time('started_at', end.started_at)}"
@@ -191,8 +207,40 @@ def _signals(run: str, decision: Decision) -> str:
     )
 
 
-def _gathered(run: str, join: int, sources: tuple[int, ...]) -> str:
-    return f'{{"run":"{run}","node_id":{join},"sources":{_json(sources)}}}'
+def _gathered(run: str, node: int, sources: Gathered) -> str:
+    names = f',"names":{_json(list(sources))}' if isinstance(sources, dict) else ""
+    numbers = list(sources.values()) if isinstance(sources, dict) else sources
+    return f'{{"run":"{run}","node_id":{node},"sources":{_json(numbers)}{names}}}'
+
+
+def _dropped(run: str, first: int, last: int) -> str:
+    return f'{{"run":"{run}","from":{first},"to":{last}}}'
+
+
+def _ready_elements(decision: Decision, expansion: Expansion) -> list[int]:
+    """The elements that are but ready: their rows are made so, not changed afterwards."""
+    if expansion.stride > 1 or expansion.kept:
+        return []
+    return [n for n in expansion.roots if decision.nodes[n].status == "ready"]
+
+
+def _expanded(run: str, decision: Decision, expansion: Expansion) -> str:
+    """Where the elements are, what they are called, and which of their nodes are but patterns."""
+    assert decision.plan is not None
+    plan, planned = decision.plan, decision.plan[expansion.map]
+    inner = [
+        n - planned.number
+        for n in range(planned.number + 1, planned.last + 1)
+        if plan[n].map != planned.number
+    ]
+    ready = _ready_elements(decision, expansion)
+    return (
+        f'{{"run":"{run}","node_id":{planned.number},"base":{expansion.base},"size":{expansion.size},'
+        f'"stride":{expansion.stride},"inner":{_json(inner)},"rev":{decision.version},'
+        f'"over":"{planned.config["over"]}","as":"{planned.config["as"]}",'
+        f'"scopes":{_json(plan.scopes(planned.number))}'
+        f"{_time('ready_at', next((decision.nodes[n].ready_at for n in ready), None))}}}"
+    )
 
 
 def _iteration(run: str, end: IterationEnd, decision: Decision) -> str:

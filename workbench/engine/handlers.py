@@ -12,7 +12,7 @@ import logging
 import math
 import time
 import weakref
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from workbench.engine.model import Completed, Failed, Released, Value
 from workbench.engine.workload import Claim, Workload
 from workbench.errors import HandlerError, RetryAfter, StepError, ValueRefused
 from workbench.graph.handlers import dataframe_parameters, fingerprint, lookup
-from workbench.graph.substitute import REF_KEY, Named, is_reference, resolve_input
+from workbench.graph.substitute import REF_KEY, Named, is_reference, is_skipped, resolve_input
 from workbench.graph.values import encode
 
 __all__ = ["Handlers", "call"]
@@ -177,6 +177,7 @@ def call(
     keywords = {
         parameter: _argument(value, names, as_frame=parameter in shape.frames)
         for parameter, value in arguments.items()
+        if not (parameter in shape.optional and is_skipped(value, names))
     }
     if shape.takes_context and context is not None:
         keywords.setdefault("ctx", context)
@@ -203,6 +204,7 @@ class _Shape:
     fingerprint: str
     frames: frozenset[str]
     takes_context: bool
+    optional: frozenset[str]
     is_coroutine: bool
 
 
@@ -218,13 +220,20 @@ def _shape(function: Callable[..., Any]) -> _Shape:
             fingerprint(function),
             dataframe_parameters(function),
             "ctx" in _parameters(function),
+            _optional(function),
             inspect.iscoroutinefunction(function),
         )
     return shape
 
 
-def _parameters(function: Callable[..., Any]) -> Container[str]:
+def _optional(function: Callable[..., Any]) -> frozenset[str]:
+    """The parameters that have a default."""
+    parameters = _parameters(function).values()
+    return frozenset(p.name for p in parameters if p.default is not inspect.Parameter.empty)
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
     except ValueError:  # a builtin that does not say
-        return ()
+        return {}

@@ -1,8 +1,8 @@
 """HTTP leaves: from a claim to its report, on the engine's loop, without a thread.
 
 At-least-once: a request whose answer was lost may have had its effect. What a response means, a
-result or a failure to try again, is decided here. Building, sending and reading are next door
-(`http_request`, `http_send`, `http_response`).
+result, a body for a sink or a failure to try again, is decided here. Building, sending and reading
+are next door (`http_request`, `http_send`, `http_response`), storing for a sink is `delivery`'s.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from workbench import delays
 from workbench.engine import lookups
 from workbench.engine.core import Core
+from workbench.engine.delivery import ON_THREAD, Answer, Delivery
 from workbench.engine.destinations import Destinations
 from workbench.engine.failure import describe
 from workbench.engine.http_request import Request, prepare, redact
@@ -45,7 +46,6 @@ __all__ = ["HttpLeaves"]
 log = logging.getLogger("workbench")
 
 BODY_LIMIT: Final = 32 * 1024 * 1024  # bytes of a response, decompressed
-ON_THREAD: Final = 1024 * 1024  # bytes of a body from which its encoding would hold up the loop
 NO_SECRET: Final = 2.0  # seconds until a node whose secret is missing is tried again
 
 Event = Completed | Failed | Released
@@ -73,19 +73,29 @@ class HttpLeaves:
         self._secret = secret
         self._sender = Sender(resolve)
         self._told: set[tuple[str, int]] = set()
+        self._under_way: dict[str, Claim] = {}
 
     async def close(self) -> None:
         await self._sender.close()
 
+    def abort(self) -> None:
+        """Give up what is under way: nobody may know any more that it holds its place."""
+        for claim in list(self._under_way.values()):
+            log.warning(
+                "run %s node %s: the request is given up, for the database is away",
+                *(claim.run, claim.node),
+            )
+            claim.interrupt()
+
     async def execute(
         self, run: Run, claim: Claim, planned: Planned, names: Mapping[str, Named], gate: Gate
-    ) -> None:
+    ) -> Delivery | None:
         """Make the request, if the gate allows it, and report how it ended; `claim.interrupt` aborts
-        it.
+        it. A body for a sink is returned, the claim is to be dealt with still.
         """
         if claim.interrupted:  # while the database was asked
             self._core.workload.report(claim, Released(claim.node, claim.token))
-            return
+            return None
         known = Known(names, run.variables, lookups.system(run))
         work = asyncio.ensure_future(self._outcome(claim, planned, known, gate))
 
@@ -93,6 +103,7 @@ class HttpLeaves:
             work.cancel()
 
         claim.stop = stop
+        self._under_way[claim.token] = claim
         try:
             await asyncio.wait({work})
         except asyncio.CancelledError:  # the engine closes
@@ -101,10 +112,16 @@ class HttpLeaves:
             raise
         finally:
             claim.stop = None
+            del self._under_way[claim.token]
         event = Released(claim.node, claim.token) if work.cancelled() else work.result()
+        if isinstance(event, Delivery):
+            return event
         self._core.workload.report(claim, event)
+        return None
 
-    async def _outcome(self, claim: Claim, planned: Planned, known: Known, gate: Gate) -> Event:
+    async def _outcome(
+        self, claim: Claim, planned: Planned, known: Known, gate: Gate
+    ) -> Event | Delivery:
         """How the attempt ends. No text of a secret leaves this, in no error and no log."""
         values: dict[str, str] = {}
         delay: float | None = None
@@ -116,7 +133,10 @@ class HttpLeaves:
             request = prepare(planned, known, values)
             claim.executed = request.described(values)
             destinations = Destinations(gate.allow, gate.deny)
-            value = await self._exchange(request, destinations)
+            answer = await self._exchange(request, destinations)
+            if request.sink is not None and answer.ok:
+                return Delivery(request.sink, answer, values)
+            value = await _value(answer)
             return Completed(claim.node, claim.token, value, executed=claim.executed)
         except (HttpError, StepError, ValueRefused) as failed:
             error = describe(failed, trace=False)
@@ -151,7 +171,7 @@ class HttpLeaves:
         reason = {"type": "MissingSecret", "message": f"no engine has the secret {names}"}
         return Released(claim.node, claim.token, NO_SECRET, reason)
 
-    async def _exchange(self, request: Request, destinations: Destinations) -> Value:
+    async def _exchange(self, request: Request, destinations: Destinations) -> Answer:
         """Send, and read the answer, within the request's time."""
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -168,10 +188,14 @@ class HttpLeaves:
             body = await _body(response, request, headers, deadline)
         finally:
             await response.aclose()
-        answer = response.status_code, headers, body, round((clock() - began) * 1000)
-        if len(body) < ON_THREAD:
-            return Value(envelope(*answer))
-        return Value(await asyncio.to_thread(envelope, *answer))
+        return Answer(response.status_code, headers, body, round((clock() - began) * 1000))
+
+
+async def _value(answer: Answer) -> Value:
+    parts = answer.status, answer.headers, answer.body, answer.duration
+    if len(answer.body) < ON_THREAD:
+        return Value(envelope(*parts))
+    return Value(await asyncio.to_thread(envelope, *parts))
 
 
 def _not_granted(gate: Gate) -> StepError:

@@ -22,6 +22,7 @@ import workbench
 from workbench.engine.plan import Planned
 from workbench.errors import StepError
 from workbench.graph.http_text import Known, reveal, shown, substitute, whole_value
+from workbench.graph.sinks import Sink
 
 __all__ = ["Request", "prepare", "redact"]
 
@@ -43,7 +44,7 @@ class Request:
     """What is sent. It holds secrets and has no repr; `shown` is its URL without them.
 
     `timeout` is seconds for the whole exchange. `retry_statuses` are failures beside 5xx;
-    `raise_for_status` makes other 4xx permanent failures.
+    `raise_for_status` makes other 4xx permanent failures; `sink` takes the body of a 2xx.
     """
 
     method: str
@@ -54,6 +55,7 @@ class Request:
     timeout: float
     retry_statuses: frozenset[int]
     raise_for_status: bool
+    sink: Sink | None = None
 
     def described(self, secrets: Mapping[str, str]) -> str:
         """The request as JSON for the attempt's row: no secrets, no values of headers, and of a body
@@ -104,6 +106,7 @@ def prepare(planned: Planned, known: Known, secrets: Mapping[str, str]) -> Reque
         _timeout(config.get("timeout_seconds")),
         frozenset(options.get("retry_statuses") or ()),
         options.get("raise_for_status") is True,
+        Sink.parse(options["sink"]) if options.get("sink") else None,
     )
 
 

@@ -15,7 +15,16 @@ from typing import Final, Protocol
 
 from workbench.graph.values import encode
 
-__all__ = ["PREVIEW", "Body", "envelope", "plain_headers", "preview", "read"]
+__all__ = [
+    "PREVIEW",
+    "Body",
+    "as_text",
+    "envelope",
+    "plain_headers",
+    "preview",
+    "read",
+    "stored_envelope",
+]
 
 PREVIEW: Final = 512  # bytes of a failing response's body in its error's text
 _TEXT_SUBTYPES: Final = frozenset(
@@ -128,11 +137,27 @@ def envelope(status: int, headers: dict[str, str], body: bytes, duration_ms: int
     ValueRefused
         It is larger than a result may be (16 MiB).
     """
-    text = _as_text(body, headers.get("content-type", ""))
+    text = as_text(body, headers.get("content-type", ""))
     value = {
         "status": status,
         "body": base64.b64encode(body).decode() if text is None else text,
         "encoding": "base64" if text is None else "text",
+        "headers": headers,
+        "ok": 200 <= status < 300,
+        "duration_ms": duration_ms,
+    }
+    return encode(value, "the HTTP response")
+
+
+def stored_envelope(
+    status: int, headers: dict[str, str], stored: tuple[str, int], duration_ms: int
+) -> str:
+    """The same where the body is stored elsewhere: the sink, and the body's size in bytes."""
+    sink, size = stored
+    value = {
+        "status": status,
+        "sink": sink,
+        "size": size,
         "headers": headers,
         "ok": 200 <= status < 300,
         "duration_ms": duration_ms,
@@ -146,7 +171,7 @@ def preview(body: bytes, headers: dict[str, str]) -> str:
     return _decoded(body[:PREVIEW], charset[1] if charset else "utf-8")
 
 
-def _as_text(body: bytes, content_type: str) -> str | None:
+def as_text(body: bytes, content_type: str) -> str | None:
     """A body as text; None when it is none, or contains what Postgres cannot hold."""
     if _says_text(content_type):
         charset = _CHARSET.search(content_type)

@@ -87,6 +87,7 @@ class Life:
         self.on_entered: Callable[[], None] = lambda: None
         self._core: Core | None = None
         self._entered = False
+        self._working = False  # between getting the database and losing it
         self._work = asyncio.Event()
         self._stop = asyncio.Event()
         self._call = asyncio.Event()
@@ -127,6 +128,16 @@ class Life:
 
     async def run(self) -> None:
         """Live until `stop`. Raises what keeps the engine from entering at all."""
+        living = asyncio.ensure_future(self._live())
+        stopping = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait({living, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not (self._working or living.done()):
+            living.cancel()  # nothing is ours yet, or the database is away
+        stopping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await living
+
+    async def _live(self) -> None:
         ceilings, database = await self._look_around()
         slots = min(self._ceiling or ceilings[0], ceilings[0])
         core = Core(self._dsn, database, ceilings, Workload(slots, self._report_came), self)
@@ -135,7 +146,7 @@ class Life:
         http = HttpLeaves(core, secret=self._secrets)
         self._leaves = Leaves(core, self._handlers, self._sql, http, self._own_session)
         self._rounds = Rounds(core, self, self._handlers.available)
-        self._liveness = Liveness(core, self._handlers.available)
+        self._liveness = Liveness(core, self._handlers.available, http.abort)
         self._listener = Listener(self._dsn, self._news_came)
         self._core = core
         try:
@@ -175,7 +186,7 @@ class Life:
             for session in recorders:
                 await session.run(verbs.add_session(core.identity, session.pid))
             self._rounds.full_scan()
-            self._entered = True
+            self._entered = self._working = True
             self.on_entered()
             await self._until_lost(control, recorders)
         except (psycopg.Error, OSError) as lost:
@@ -183,6 +194,7 @@ class Life:
                 raise
             await self._pause(core, lost)
         finally:
+            self._working = False
             for session in sessions:
                 await session.close()
 
@@ -215,7 +227,8 @@ class Life:
                 task.cancel()
             await asyncio.gather(*orderly, *others, return_exceptions=True)
         if self._stop.is_set():
-            await self._end(control, recorders[0])
+            # One that was cut off in the middle of a round is broken.
+            await self._end(control, next((s for s in recorders if not s.broken), recorders[0]))
 
     async def _keep_looking(self, control: Session) -> None:
         while not self._stop.is_set():
@@ -290,6 +303,7 @@ class Life:
     async def _end(self, control: Session, recorder: Session) -> None:
         """Claims go back uncounted; what still runs after the grace is not waited for."""
         assert self._core is not None
+        await asyncio.wait_for(control.run(verbs.DATABASE), GRACE)  # is it there?
         work = self._core.workload
         self._core.stopping, self._core.claiming = True, False
         loop = asyncio.get_running_loop()

@@ -8,11 +8,13 @@ engine's name are compared with the claims it knows.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import workbench
@@ -31,6 +33,7 @@ log = logging.getLogger("workbench")
 
 LOOK = 0.3  # seconds between looks: a killed engine is missed in two of them
 BEAT = 1.0  # seconds between heartbeats, when the limit leaves room for several
+SILENCE = 0.6  # of the limit without a heartbeat, after which requests are given up
 COMPARE = 2.0  # seconds between comparisons of tokens
 STALLED = 60.0  # seconds between searches for runs in which nothing is alive
 RETENTION = 60.0  # seconds between searches for finished runs that are past retention
@@ -47,10 +50,16 @@ class _Seen:
 
 
 class Liveness:
-    """Heartbeats and sweeps on the control session."""
+    """Heartbeats and sweeps on the control session.
 
-    def __init__(self, core: Core, handler_names: set[str]) -> None:
+    `on_silence` is called when no heartbeat has succeeded for so long that others may soon take
+    this engine for dead, and give away what it holds.
+    """
+
+    def __init__(self, core: Core, handler_names: set[str], on_silence: Callable[[], None]) -> None:
         self._core = core
+        self._on_silence = on_silence
+        self._alarm: asyncio.TimerHandle | None = None
         self._handlers = handler_names
         self._published: set[str] | None = None
         self._limit = 15.0
@@ -121,11 +130,16 @@ class Liveness:
         return True
 
     async def _beat(self, session: Session) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         names = set(self._handlers)
         news = None if names == self._published else names
         beat = verbs.beat(self._core.identity, news, alone=self._core.alone)
         (result,) = await session.run(beat)
         alive, schema, alone = rows(result)[0]
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = loop.call_at(began + SILENCE * self._limit, self._on_silence)
         self._published = names
         self._core.saw(alone=alone == "t")
         if alive != "t":

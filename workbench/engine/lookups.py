@@ -11,9 +11,9 @@ from workbench.engine.control import break_value as _break_value
 from workbench.engine.model import Run
 from workbench.errors import StepError
 from workbench.graph import http_text
-from workbench.graph.substitute import Named
+from workbench.graph.substitute import Named, elements_of
 
-__all__ = ["break_value", "has_rows", "references", "system"]
+__all__ = ["break_value", "has_rows", "references", "size", "system"]
 
 
 def system(run: Run) -> dict[str, str]:
@@ -41,6 +41,24 @@ def has_rows(name: str, names: Mapping[str, Named]) -> bool:
         f"df.if_rows: result '{name}' is not that of a SQL step; use a condition, such as "
         f"SELECT … FROM ${name}"
     )
+
+
+def size(name: str, names: Mapping[str, Named]) -> int:
+    """How many elements a MAP over this name has.
+
+    Raises
+    ------
+    StepError
+        No result of that name is known here, or it is neither rows nor a list.
+    """
+    if name not in names:
+        raise StepError(f"each({name!r}): no step that ran before has that name")
+    elements = elements_of(names[name].value)
+    if elements is None:
+        raise StepError(
+            f"each({name!r}): the result is neither rows of a SQL step nor a list; return a list"
+        )
+    return len(elements)
 
 
 def references(run: Run, text: str) -> set[str]:

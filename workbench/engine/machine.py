@@ -38,6 +38,7 @@ from workbench.engine.model import (
     Start,
     Wake,
 )
+from workbench.engine.plan import Planned
 from workbench.engine.turn import later
 
 __all__ = ["Limits", "decide"]
@@ -121,18 +122,32 @@ class _Machine(Control):
 
     def attempt_completed(self, event: Completed) -> None:
         attempt = self.state(event.node).attempt + 1
-        self.end_attempt(
-            event.node, "completed", fingerprint=event.fingerprint, executed=event.executed
-        )
         planned = self.plan[event.node]
-        if planned.type == "IF":  # what it looked up has decided it
-            self.change(event.node, "running")
-            self.choose(planned, truth=event.value.json == "true")
+        ended = partial(
+            self.end_attempt, event.node, fingerprint=event.fingerprint, executed=event.executed
+        )
+        fault = None if planned.step is None else self.unmappable(planned.step, event.value)
+        if fault is not None:
+            fault = {**fault, "attempt": attempt}
+            ended("failed", error=fault)
+            self.refused_output(planned, fault)
         else:
-            self.succeeded(event.node, event.value, event.node)
+            ended("completed")
+            self.completed(planned, event)
         self.decision.nodes[event.node].attempt = attempt
         if event.cancel is not None:
             self.at_last(self.cancel_after_step, event.cancel)
+
+    def completed(self, planned: Planned, event: Completed) -> None:
+        """What a claimed node's value means: for some, what they had to look up."""
+        if planned.type == "IF":
+            self.change(event.node, "running")
+            self.choose(planned, truth=event.value.json == "true")
+        elif planned.type == "MAP":
+            self.change(event.node, "running")
+            self.begin_elements(planned, int(event.value.json))
+        else:
+            self.succeeded(event.node, event.value, event.node)
 
     def cancel_after_step(self, reason: str) -> None:
         """The step asked for it; should it have been the last one, the run is complete and nothing
@@ -251,7 +266,7 @@ class _Machine(Control):
 
     def waits_for(self, name: str) -> list[int]:
         """The waits for a signal that is still in time, the oldest first."""
-        nodes = self.plan.listeners.get(name, [])
+        nodes = self.plan.waits_for(name)
         found = [node for node in nodes if self.state(node).status == "waiting"]
         return sorted(found, key=self.began)
 
@@ -264,14 +279,15 @@ class _Machine(Control):
         """Whether something in the run is going to happen by itself."""
         return any(
             state.status in ("ready", "waiting") or state.token is not None
-            for state in map(self.state, range(len(self.plan)))
+            for state in map(self.state, self.plan.numbers(0, self.plan[0].last))
         )
 
     def revive(self) -> None:
         """Begin what should have begun: tell the innermost running composite once more how its
         child ended.
         """
-        for planned in reversed(self.plan.nodes):
+        numbers = self.plan.numbers(0, self.plan[0].last)
+        for planned in map(self.plan.__getitem__, sorted(numbers, reverse=True)):
             if self.state(planned.number).status == "running":
                 self.resume(planned.number)
                 return
@@ -284,7 +300,11 @@ class _Machine(Control):
         children = [n for n in (*planned.branches, planned.condition) if n is not None]
         ended = [n for n in children if self.state(n).status in ("completed", "failed")]
         waits_for_all = planned.type == "JOIN" and len(ended) < len(children)
-        if ended and not waits_for_all:
+        if planned.type == "FLOW":
+            self.then(self.resolve, node, planned.branches)
+        elif planned.type == "MAP" and not planned.is_executed:
+            self.go_on(planned)
+        elif ended and not waits_for_all:
             # What left by a break ends in the same moment as what came before it.
             last = max(ended, key=lambda n: (self.state(n).rev, self.broken(n) is not None))
             self.tell_again(node, last)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from workbench.engine.plan import Plan
+from workbench.engine.plan import Expansion, Plan
 from workbench.engine.policy import Policy
 from workbench.graph.substitute import Named
 
@@ -24,6 +24,7 @@ __all__ = [
     "Failed",
     "Faulted",
     "ForgetNames",
+    "Gathered",
     "IterationEnd",
     "Lost",
     "MoveNames",
@@ -57,6 +58,10 @@ class Value(NamedTuple):
 class NodeState:
     """The mutable part of a node, as in `df.nodes`. Field order is that of `df._node_rows`, after
     the number.
+
+    `base`, `size`: where the elements of a MAP are, and how many. `facts`: what the steps of a FLOW
+    that depend on this one have to know of its value, see `dag`; `size` then says how many elements
+    it has.
     """
 
     status: str = "pending"
@@ -75,6 +80,9 @@ class NodeState:
     abandoned: int = 0
     falsy: bool = False
     reused: bool = False
+    base: int | None = None
+    size: int | None = None
+    facts: int = 0
 
     @property
     def timer(self) -> datetime | None:
@@ -88,8 +96,9 @@ class Run:
 
     `values` caches what a name means in a scope, as far as this engine produced or loaded it; the
     others are in the database. `elsewhere`: its SQL runs in another database. `timers` are the
-    waits that end at a time, the next one first, and `ended` says how many branches of a JOIN have
-    ended: both follow from `nodes`.
+    waits that end at a time, the next one first, and `ended` says how much of what a node counts has
+    ended: both follow from `nodes`, and so does what `plan` has beyond the graph, the elements of
+    MAPs.
     """
 
     id: str
@@ -113,16 +122,32 @@ class Run:
             self.set(number, state)
 
     def set(self, number: int, state: NodeState) -> None:
-        """Take over a node's state."""
+        """Take over a node's state; that of a MAP before those of its elements."""
         old, self.nodes[number] = self.nodes[number], state
         if (timer := old.timer) is not None:
             del self.timers[bisect_left(self.timers, (timer, number))]
         if (timer := state.timer) is not None:
             insort(self.timers, (timer, number))
-        join = self.plan[number].joined
-        if join is not None:
-            ended = (state.status in TERMINAL) - (old.status in TERMINAL)
-            self.ended[join] = self.ended.get(join, 0) + ended
+        planned = self.plan[number]
+        if ended := (state.status in TERMINAL) - (old.status in TERMINAL):
+            for counter in planned.counted_by:
+                self.ended[counter] = self.ended.get(counter, 0) + ended
+        if planned.type == "MAP" and (old.base, old.size) != (state.base, state.size):
+            self._lay_out(number, state)
+
+    def _lay_out(self, node: int, state: NodeState) -> None:
+        """Another set of elements in place of those that a MAP had."""
+        gone = self.plan.expansions(node, self.plan[node].last)
+        for expansion in gone:
+            for number in range(expansion.base, expansion.end):
+                if number in self.plan:
+                    self.set(number, NodeState())
+        plan = self.plan.without(gone)
+        if state.base is not None and state.size is not None:
+            plan = plan.expanded(node, state.base, state.size)
+        self.nodes += [NodeState() for _ in range(len(plan) - len(self.nodes))]
+        del self.nodes[len(plan) :]
+        self.plan = plan
 
     def apply(self, decision: Decision) -> None:
         """Take over what was decided and made durable, unless the copy has already been brought
@@ -258,6 +283,8 @@ class AttemptEnd:
     exactly_once: bool = False
     executed: str | None = None
     iterations: tuple[int, ...] = ()
+    pattern: int | None = None
+    element: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,12 +325,18 @@ class ForgetNames(NamedTuple):
 
 NameChange = SetName | MoveNames | ForgetNames
 
+#: Whose values make up that of a composite: an array, or an object.
+Gathered = tuple[int, ...] | dict[str, int]
+
 
 @dataclass(slots=True)
 class Decision:
     """What follows from one event. Empty (`refused`) when the event was stale.
 
-    `gathered`: JOINs and the nodes whose values theirs is the array of. `wake_at`: when the run is
+    `gathered`: JOINs and MAPs, and the nodes whose values theirs is the array of; FLOWs, and those by
+    the names under which theirs is the object of them. `expanded`: MAPs whose elements are new;
+    `dropped`: numbers of elements, from and up to, that are no more. `plan`: the run's, with the
+    elements of its MAPs, when that has changed. `wake_at`: when the run is
     due again that is known from its waits; `woken`: what it was due for has been looked at, else it
     stays due. `listens`: a wait for a signal has begun, which may have been sent before. `taken`,
     `looked_at`: ids of the signals that waits took, and of those that none did.
@@ -314,7 +347,10 @@ class Decision:
     at: datetime
     nodes: dict[int, NodeState] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
-    gathered: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    gathered: dict[int, Gathered] = field(default_factory=dict)
+    expanded: dict[int, Expansion] = field(default_factory=dict)
+    dropped: list[tuple[int, int]] = field(default_factory=list)
+    plan: Plan | None = None
     names: list[NameChange] = field(default_factory=list)
     attempts: list[AttemptEnd] = field(default_factory=list)
     iterations: list[IterationEnd] = field(default_factory=list)

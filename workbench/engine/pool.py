@@ -50,15 +50,21 @@ class Pool:
         task.add_done_callback(self._resets.discard)
 
     async def _reset(self, session: Session) -> None:
-        with contextlib.suppress(psycopg.Error):
-            if session.reusable:
-                await session.run(*step.RESET)
+        clean = False
+        try:
+            with contextlib.suppress(psycopg.Error):
                 if session.reusable:
-                    self._idle.append(session)
-                    return
-        await session.close()
+                    await session.run(*step.RESET)
+                    clean = session.reusable
+        finally:
+            if clean:
+                self._idle.append(session)
+            else:
+                await session.close()
 
     async def close(self) -> None:
+        for reset in self._resets:
+            reset.cancel()  # the database may be silent
         await asyncio.gather(*self._resets, return_exceptions=True)
         while self._idle:
             await self._idle.pop().close()

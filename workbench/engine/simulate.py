@@ -25,6 +25,7 @@ from workbench.engine.model import (
     Event,
     Failed,
     ForgetNames,
+    Gathered,
     Lost,
     MoveNames,
     NameChange,
@@ -41,6 +42,7 @@ from workbench.engine.plan import RUN_SCOPE, Plan
 from workbench.engine.policy import Policy
 from workbench.errors import StateError
 from workbench.graph.node import Node
+from workbench.graph.values import encode
 
 __all__ = ["EPOCH", "Attempt", "Crashes", "Fails", "Outcome", "Simulation", "Succeeds", "Try"]
 
@@ -238,8 +240,10 @@ class Simulation:
         A stale event comes back `refused` and changes nothing.
         """
         decision = decide(self.run, event, self.now, self.limits)
-        for number in decision.nodes:
-            self._unqueue(number, self.run.nodes[number])
+        gone = [n for first, last in decision.dropped for n in range(first, last + 1)]
+        for number in {*decision.nodes, *gone}:
+            if number < len(self.run.nodes):
+                self._unqueue(number, self.run.nodes[number])
         self.run.apply(decision)
         if not decision.refused:
             self._take(decision)
@@ -249,9 +253,8 @@ class Simulation:
 
     def _take(self, decision: Decision) -> None:
         self.values.update(decision.values)
-        for join, sources in decision.gathered.items():
-            parts = ",".join(self.values[source].json for source in sources)
-            self.values[join] = Value(f"[{parts}]")
+        for node, sources in decision.gathered.items():
+            self.values[node] = self._gathered(sources)
         for change in decision.names:
             self._name(change)
         self.attempts.extend(self._row(end) for end in decision.attempts)
@@ -259,6 +262,19 @@ class Simulation:
         self.error = decision.error
         for number, state in decision.nodes.items():
             self._queue(number, state)
+
+    def _gathered(self, sources: Gathered) -> Value:
+        if isinstance(sources, dict):
+            fields = (f"{encode(name)}:{self._text(n)}" for name, n in sources.items())
+            return Value(f"{{{','.join(fields)}}}")
+        return Value(f"[{','.join(map(self._text, sources))}]")
+
+    def _text(self, node: int) -> str:
+        """The value of a node; of an element that failed, its error."""
+        state = self.run.nodes[node]
+        if state.status == "failed":
+            return encode(dict(state.error or {}))
+        return self.values[node].json
 
     def _name(self, change: NameChange) -> None:
         match change:

@@ -1,4 +1,5 @@
-"""SQL leaves: the statement and its checkpoint in one transaction, on a small pool of sessions.
+"""SQL leaves, and the inserts of HTTP leaves with a sink: the statement and its checkpoint in one
+transaction, on a small pool of sessions.
 
 Statements for another database than the one that holds the runs, and those that cannot run in a
 transaction, run in autocommit instead, at least once. The happy path of a step never leaves this
@@ -20,9 +21,10 @@ from psycopg import pq
 
 from workbench.engine import documents
 from workbench.engine.core import Core, Settled
+from workbench.engine.delivery import Delivery
 from workbench.engine.failure import describe
 from workbench.engine.model import Completed, Failed, Faulted, Lost, Released, Run, Value
-from workbench.engine.pool import Connect, Pools
+from workbench.engine.pool import Connect, Pool, Pools
 from workbench.engine.workload import Claim
 from workbench.errors import StepError, ValueRefused
 from workbench.graph.lexer import first_words, refuse
@@ -38,6 +40,7 @@ __all__ = ["SqlLeaves"]
 log = logging.getLogger("workbench")
 
 TURN = 0.5  # seconds that a branch stands in line here for its run
+NO_SESSION = 0.5  # seconds until a session for a response that is there already is asked for again
 RETRY_AFTER = "DFRTA"  # the SQLSTATE with which df.retry_after raises; the detail has the seconds
 
 
@@ -60,7 +63,7 @@ class SqlLeaves:
         """
         claim.executed = sql if sql != run.plan[claim.node].query else None
         _refuse(sql)
-        pool = self._pools.of(run.database if run.elsewhere else None)
+        pool = self._pool(run)
         try:
             session = await pool.take()
         except psycopg.OperationalError as refused:
@@ -68,10 +71,44 @@ class SqlLeaves:
                 raise
             self._report(claim, refused)
             return
+        await self._in_session(session, pool, run, claim, Statement(sql.encode()))
+
+    async def store(self, run: Run, claim: Claim, delivery: Delivery) -> None:
+        """Store a response's body, as the statement that completes its leaf; the claim has been
+        dealt with when this returns. The request is not made again for want of a session.
+        """
+        claim.delivery = delivery
+        pool = self._pool(run)
+        while not claim.interrupted:
+            try:
+                session = await pool.take()
+            except (psycopg.OperationalError, OSError) as refused:
+                if run.elsewhere:
+                    self._report(claim, refused)
+                    return
+                log.warning(
+                    "run %s node %s: no session to store it: %s", run.id, claim.node, refused
+                )
+                await asyncio.sleep(NO_SESSION)
+            else:
+                await self._in_session(session, pool, run, claim, delivery)
+                return
+        self._core.workload.report(claim, Released(claim.node, claim.token))
+
+    def _pool(self, run: Run) -> Pool:
+        return self._pools.of(run.database if run.elsewhere else None)
+
+    async def _in_session(
+        self, session: Session, pool: Pool, run: Run, claim: Claim, work: Statement | Delivery
+    ) -> None:
+        """Execute, and give the session back."""
         clean = False
         try:
             claim.stop = lambda: _cancel(session)
-            clean = await self._execute(session, run, claim, sql)
+            statement = await work.statement(session) if isinstance(work, Delivery) else work
+            clean = await self._execute(session, run, claim, statement)
+        except StepError as refused:
+            self._report(claim, refused)
         except psycopg.Error as failed:
             if session.broken and not claim.interrupted:
                 reason = f"the connection was lost while the statement ran: {failed}"
@@ -87,19 +124,23 @@ class SqlLeaves:
             claim.stop = None
             pool.give_back(session, clean=clean)
 
-    async def _execute(self, session: Session, run: Run, claim: Claim, sql: str) -> bool:
+    async def _execute(
+        self, session: Session, run: Run, claim: Claim, statement: Statement
+    ) -> bool:
         """Execute and deal with the claim; whether the session is as it was before."""
         leaf = Leaf(claim.run, claim.node, claim.token)
         if claim.interrupted:  # before there was anything to interrupt
             self._core.workload.report(claim, Released(claim.node, claim.token))
             return True
         if run.elsewhere or run.nodes[claim.node].autocommit or run.plan[claim.node].alone:
-            await self._alone(session, run, claim, sql)
+            await self._alone(session, run, claim, statement)
             return False
         reader = ResultReader()
         together = self._core.workload.shared(run.id)
         version = None if together else run.version
-        ran = await step.run_in_transaction(session, sql, leaf, version, _bounded(reader, session))
+        ran = await step.run_in_transaction(
+            session, statement, leaf, version, _bounded(reader, session)
+        )
         claim.stop = None  # a cancel that arrived now would hit the checkpoint
         if ran.blame is None and ran.infrastructure is None:
             if together:
@@ -108,18 +149,18 @@ class SqlLeaves:
         await session.run(verbs.ROLLBACK)
         if ran.infrastructure is not None:
             self._faulted(claim, ran.infrastructure)
-        elif _needs_autocommit(ran.blame, sql) and not claim.interrupted:
+        elif _needs_autocommit(ran.blame, statement) and not claim.interrupted:
             _, _, marked, _ = await session.run(*step.on_own_path(verbs.goes_autocommit(leaf)))
             if rows(marked) == [["t"]]:
                 run.nodes[claim.node].autocommit = True
-                await self._alone(session, run, claim, sql)
+                await self._alone(session, run, claim, statement)
             else:  # cancelled in the meantime: it must not run a second time
                 self._core.workload.report(claim, Released(claim.node, claim.token))
         else:
             self._failed(claim, ran, reader)
         return False
 
-    async def _alone(self, session: Session, run: Run, claim: Claim, sql: str) -> None:
+    async def _alone(self, session: Session, run: Run, claim: Claim, statement: Statement) -> None:
         """At-least-once, and the attempt row will say so."""
         reader = ResultReader()
         claim.stop = lambda: _cancel(session)
@@ -127,13 +168,13 @@ class SqlLeaves:
         if claim.interrupted:  # a cancel sent by now may have hit anything but the statement
             self._core.workload.report(claim, Released(claim.node, claim.token))
             return
-        ran = await step.run_alone(session, sql, _bounded(reader, session))
+        ran = await step.run_alone(session, statement, _bounded(reader, session))
         if ran.blame is not None or reader.oversize:
             self._failed(claim, ran, reader)
             return
         try:
             database = run.database if run.elsewhere else None
-            value = await self._value(session, ran, reader, database)
+            value = await self._value(session, claim, ran, reader, database)
         except (StepError, ValueRefused) as refused:
             self._report(claim, refused)
             return
@@ -200,7 +241,7 @@ class SqlLeaves:
         """
         if reader.oversize:
             raise _oversize()
-        value = await self._value(session, ran, reader)
+        value = await self._value(session, claim, ran, reader)
         current = await self._current(session, claim, ran)
         if current is None or ran.now is None:
             return None
@@ -260,8 +301,15 @@ class SqlLeaves:
             self._faulted(claim, failed)
 
     async def _value(
-        self, session: Session, ran: step.Ran, reader: ResultReader, database: str | None = None
+        self,
+        session: Session,
+        claim: Claim,
+        ran: step.Ran,
+        reader: ResultReader,
+        database: str | None = None,
     ) -> Value:
+        if claim.delivery is not None:
+            return claim.delivery.value()
         assert ran.final is not None
         catalog = self._pools.of(database).catalog
         if unknown := reader.unknown_types(catalog, ran.final):
@@ -291,6 +339,8 @@ class SqlLeaves:
         run = self._core.copies.get(claim.run)
         if isinstance(failed, psycopg.errors.SyntaxError) and run is not None:
             error |= _hint(run, run.plan[claim.node].query or "")
+        if claim.delivery is not None:
+            error = claim.delivery.described(error)
         delay, source = _asked_delay(failed)
         event = Failed(claim.node, claim.token, error, delay, source, executed=claim.executed)
         self._core.workload.report(claim, event)
@@ -363,7 +413,7 @@ async def _try_to_cancel(session: Session) -> None:
         await session.cancel()
 
 
-def _needs_autocommit(failed: Exception | None, sql: str) -> bool:
+def _needs_autocommit(failed: Exception | None, statement: Statement) -> bool:
     """Whether this statement cannot run in a transaction block, told by the error before anything
     of it had run.
     """
@@ -371,4 +421,7 @@ def _needs_autocommit(failed: Exception | None, sql: str) -> bool:
         return False
     if failed.sqlstate == "25001":
         return not failed.diag.context
-    return failed.sqlstate == "2D000" and first_words(sql, 1)[:1] in (("call",), ("do",))
+    return failed.sqlstate == "2D000" and first_words(statement.sql.decode(), 1)[:1] in (
+        ("call",),
+        ("do",),
+    )

@@ -6,7 +6,8 @@ events in `machine`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -23,11 +24,13 @@ from workbench.engine.model import (
     Run,
     SetName,
 )
+from workbench.engine.plan import Expansion, Plan
 
 __all__ = ["Turn", "later"]
 
 #: No wait goes beyond this: Python's calendar ends with the year 9999, in some time zones before.
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+_UNTOUCHED = NodeState()
 
 
 class Turn:
@@ -35,10 +38,10 @@ class Turn:
 
     def __init__(self, run: Run, now: datetime, after: Decision | None) -> None:
         self.run = run
-        self.plan = run.plan
         self.now = now
         self.refused = False
         self.decision = after or Decision(run.version + 1, run.status, now)
+        self.plan = self.decision.plan or run.plan
         self.agenda: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     def then(self, act: Callable[..., None], *args: Any) -> None:
@@ -78,7 +81,10 @@ class Turn:
     # Nodes.
 
     def state(self, node: int) -> NodeState:
-        return self.decision.nodes.get(node) or self.run.nodes[node]
+        if (changed := self.decision.nodes.get(node)) is not None:
+            return changed
+        # An element that is new has the number of none before it.
+        return self.run.nodes[node] if node < len(self.run.nodes) else _UNTOUCHED
 
     def is_over(self, node: int) -> bool:
         return self.state(node).status in TERMINAL
@@ -113,6 +119,9 @@ class Turn:
                 abandoned=old.abandoned,
                 falsy=old.falsy,
                 reused=old.reused,
+                base=old.base,
+                size=old.size,
+                facts=old.facts,
             ),
         )
 
@@ -124,33 +133,68 @@ class Turn:
 
     def reset(self, first: int, last: int) -> None:
         """These nodes are as if they had never been."""
-        for node in range(first, last + 1):
+        self.drop(first, last)
+        for node in self.plan.numbers(first, last):
             state = self.state(node)
             if state.status != "pending" or state.reused:
                 self._put(node, NodeState("pending", self.decision.version))
 
     def _put(self, node: int, state: NodeState) -> NodeState:
-        join = self.plan[node].joined
-        if join is not None:
-            ended = (state.status in TERMINAL) - self.is_over(node)
-            self.decision.ended[join] = self.decision.ended.get(join, 0) + ended
+        if ended := (state.status in TERMINAL) - self.is_over(node):
+            for counter in self.plan[node].counted_by:
+                self.decision.ended[counter] = self.decision.ended.get(counter, 0) + ended
         self.decision.nodes[node] = state
         return state
 
-    def branches_ended(self, join: int) -> int:
-        """How many branches of a JOIN have ended."""
-        return self.run.ended.get(join, 0) + self.decision.ended.get(join, 0)
+    def ends(self, node: int) -> int:
+        """How many of the parts of a node, or of the dependencies of a step, have ended."""
+        return self.run.ended.get(node, 0) + self.decision.ended.get(node, 0)
 
     def close(self, first: int, last: int) -> None:
         """Nothing in this part of the graph stays alive, and late reports will find their tokens
         gone.
         """
-        for node in range(first, last + 1):
+        for node in self.plan.numbers(first, last):
             state = self.state(node)
             if state.status == "pending":
                 self.change(node, "skipped")
             elif state.status not in TERMINAL:
                 self.cancel(node)
+
+    # Elements of MAPs.
+
+    def expand(self, node: int, size: int) -> range:
+        """A MAP has so many elements from now on; the numbers of their roots."""
+        state = self.state(node)
+        kept = state.base is not None and state.size == size
+        if not kept:
+            self.drop(node, node)
+            state.base, state.size = max(len(self.run.nodes), len(self.plan)), size
+            self.plan = self.plan.expanded(node, state.base, size)
+        self._take_plan(self.plan)
+        self.decision.expanded[node] = replace(self.plan.expansion(node), kept=kept)
+        return self.plan.elements(node)
+
+    def drop(self, first: int, last: int) -> None:
+        """The MAPs among these nodes have no elements any more."""
+        gone = self.plan.expansions(first, last)
+        if not gone:
+            return
+        for expansion in gone:
+            if self.decision.expanded.pop(expansion.map, None) is None:
+                self.decision.dropped.append((expansion.base, expansion.end - 1))
+            for number in range(expansion.base, expansion.end):
+                self.decision.nodes.pop(number, None)
+                for counter in (expansion.map, number, ~number):
+                    self.decision.ended[counter] = -self.run.ended.get(counter, 0)
+        self.forget_elements(gone)
+        self._take_plan(self.plan.without(gone))
+
+    def forget_elements(self, expansions: Iterable[Expansion]) -> None:
+        self.decision.names.extend(ForgetNames(e.base, e.end - 1) for e in expansions)
+
+    def _take_plan(self, plan: Plan) -> None:
+        self.plan = self.decision.plan = plan
 
     def cancel(self, node: int) -> None:
         state = self.state(node)
@@ -162,7 +206,7 @@ class Turn:
 
     def holds(self, report: ReportEvent) -> bool:
         """Whether the report is of the attempt now running."""
-        if not 0 <= report.node < len(self.plan):
+        if report.node not in self.plan:
             return False
         state = self.state(report.node)
         return state.status == "running" and state.token == report.token
@@ -181,6 +225,8 @@ class Turn:
                 exactly_once=planned.type == "SQL"
                 and not (state.autocommit or planned.alone or self.run.elsewhere),
                 iterations=self.iterations(node),
+                pattern=planned.pattern,
+                element=planned.element,
                 **fields,
             )
         )
@@ -208,6 +254,7 @@ class Turn:
     def forget_names(self, branch: int) -> None:
         if self.plan.gives_names(branch):
             self.decision.names.append(ForgetNames(branch, self.plan[branch].last))
+        self.forget_elements(self.plan.expansions(branch, self.plan[branch].last))
 
     def forget_iteration(self, loop: int) -> None:
         """The names of a loop that is the whole graph start empty; those of another one stay, but

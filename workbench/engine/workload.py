@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import uuid4
 
+from workbench.engine.delivery import Delivery
 from workbench.engine.model import ReportEvent
 
 __all__ = ["Claim", "Report", "Workload"]
@@ -20,7 +21,9 @@ __all__ = ["Claim", "Report", "Workload"]
 @dataclass(slots=True)
 class Claim:
     """A leaf that is this engine's. `begun` once the claim is committed and executing; `stop`
-    interrupts that. `executed` is what its attempt executes, where that is not what the graph says.
+    interrupts that. `executed` is what its attempt executes, where that is not what the graph says;
+    `timer` ends the attempt when it takes too long;
+    `delivery` the response that it stores, once there is one.
     """
 
     run: str
@@ -32,6 +35,8 @@ class Claim:
     reported: bool = False
     stop: Callable[[], None] | None = None
     executed: str | None = None
+    timer: asyncio.TimerHandle | None = None
+    delivery: Delivery | None = None
 
     def interrupt(self) -> None:
         """Ask whatever executes the leaf to stop.
@@ -113,7 +118,11 @@ class Workload:
 
     def remove(self, *claims: Claim) -> None:
         """The claims have ended: there is room for others."""
-        if [claim for claim in claims if self._claims.pop(claim.token, None) is not None]:
+        removed = [c for c in claims if self._claims.pop(c.token, None) is not None]
+        for claim in removed:
+            if claim.timer is not None:
+                claim.timer.cancel()
+        if removed:
             self._wake()
 
     def discard(self, tokens: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Sized
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Final, Never
+from typing import Any, Final, Never, Protocol, TypeAlias, runtime_checkable
 
 from workbench.errors import GraphError, HandlerError
 from workbench.graph.codec import loads
@@ -27,6 +27,17 @@ from workbench.graph.secret import Secret
 from workbench.graph.shapes import NODE_TYPES, did_you_mean, is_identifier
 from workbench.graph.substitute import REF_KEY
 from workbench.graph.values import MAX_DEPTH, Json, encode
+
+
+@runtime_checkable
+class AsNode(Protocol):
+    """What stands for a node wherever a step may be, such as a `Flow`."""
+
+    def __workbench_node__(self) -> Node: ...
+
+
+Step: TypeAlias = Node | AsNode | str
+"""What is taken for a step."""
 
 
 def sql(query: str, /, *, transaction: bool = True, **values: Any) -> Node:
@@ -80,7 +91,7 @@ def py(fn: Handler | str, /, *unnamed: Never, **arguments: Any) -> Node:
     return Node("PYTHON", query=f'{{"handler":{encode(name)},"input":{{{parts}}}}}')
 
 
-def seq(*steps: Node | str) -> Node:
+def seq(*steps: Step) -> Node:
     """Steps one after the other; the value is the last one's.
 
     The steps are nested evenly, so that thousands of them stay within the depth limit.
@@ -95,7 +106,7 @@ def seq(*steps: Node | str) -> Node:
     return _balanced(level, 0, len(level))
 
 
-def named(step: Node | str, name: str) -> Node:
+def named(step: Step, name: str) -> Node:
     """Name a step's result, as `df."as"` does; `.named(name)` is the same."""
     return as_node(step).named(name)
 
@@ -150,6 +161,8 @@ def as_node(step: object) -> Node:
         return step
     if isinstance(step, str):
         return _from_text(step)
+    if isinstance(step, AsNode):
+        return step.__workbench_node__()
     hint = ""
     if isinstance(step, FunctionType):
         hint = f"; for a Python function write py({step.__name__})"

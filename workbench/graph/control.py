@@ -10,14 +10,15 @@ from functools import reduce
 from typing import Any
 
 from workbench.errors import GraphError
-from workbench.graph.build import Ref, as_node
+from workbench.graph.build import AsNode, Ref, Step, as_node
 from workbench.graph.configs import if_rows_fault
+from workbench.graph.dag import map_fault
 from workbench.graph.durations import seconds
 from workbench.graph.node import Node
 from workbench.graph.values import Json, encode
 
 
-def join(*steps: Node | str) -> Node:
+def join(*steps: Step) -> Node:
     """Steps side by side; the value is the list of theirs, in this order.
 
     All of them end before the JOIN does, also when one has failed. `a & b` joins two, so that
@@ -30,7 +31,7 @@ def join(*steps: Node | str) -> Node:
     return Node("JOIN", left=left, right=right, extra=tuple(extra))
 
 
-def race(*steps: Node | str) -> Node:
+def race(*steps: Step) -> Node:
     """Steps side by side; the first to end decides, also when it ends by failing.
 
     The others are cancelled. More than two nest to the left, as `a | b | c` does:
@@ -43,7 +44,7 @@ def race(*steps: Node | str) -> Node:
     return reduce(lambda left, right: Node("RACE", left=left, right=right), others, first)
 
 
-def if_(condition: Node | str, then: Node | str, else_: Node | str) -> Node:
+def if_(condition: Step, then: Step, else_: Step) -> Node:
     """Run `condition`; run `then` when its value is true, else `else_`; the value is that step's.
 
     A text is SQL here, too: `"SELECT $batch.done"`. Of rows the first column of the first one
@@ -55,7 +56,7 @@ def if_(condition: Node | str, then: Node | str, else_: Node | str) -> Node:
     return Node("IF", left=as_node(then), right=as_node(else_), condition=as_node(condition))
 
 
-def if_rows(name: str, then: Node | str, else_: Node | str) -> Node:
+def if_rows(name: str, then: Step, else_: Step) -> Node:
     """Run `then` when the SQL result of this name has rows, else `else_`.
 
     Raises:
@@ -66,10 +67,31 @@ def if_rows(name: str, then: Node | str, else_: Node | str) -> Node:
     return Node("IF", left=as_node(then), right=as_node(else_), query=if_rows_query(name))
 
 
+def each(over: str, body: Step, as_: str = "item", *, return_exceptions: bool = False) -> Node:
+    """Run `body` once for each row or element of a named result; the value is the list of theirs.
+
+    The bodies run side by side and end in any order; the list has the order of the elements. Each
+    sees its own element by the name `as_`. The first to fail ends the others and decides.
+
+    Parameters:
+        over: the name of a SQL result or of a list; `input` is the run's.
+        return_exceptions: in place of the value of a body that failed the list has its error.
+
+    Raises:
+        GraphError: a name is not an identifier, or the body is not a step.
+    """
+    config: dict[str, Any] = {"over": over, "as": as_}
+    if return_exceptions:
+        config["return_exceptions"] = True
+    if fault := map_fault(config):
+        raise GraphError(f"each(): {fault}")
+    return Node("MAP", left=as_node(body), query=encode(config))
+
+
 def loop(
-    body: Node | str,
-    while_: Node | str | None = None,
-    until: Node | str | None = None,
+    body: Step,
+    while_: Step | None = None,
+    until: Step | None = None,
     min_interval: object = 1,
 ) -> Node:
     """Run `body`, ask afterwards, and go on while `while_` is true or `until` is not.
@@ -128,7 +150,7 @@ def break_query(value: str | None) -> str:
     return f'{{"break_value":{encode(value, "break_()")}}}'
 
 
-def _two_or_more(steps: tuple[Node | str, ...], what: str) -> list[Node]:
+def _two_or_more(steps: tuple[Step, ...], what: str) -> list[Node]:
     if len(steps) < 2:
         hint = f"; write {what}(*steps) for a list" if steps and not _is_step(steps[0]) else ""
         raise GraphError(f"{what}() needs at least two steps: {what}(a, b, …){hint}")
@@ -136,4 +158,4 @@ def _two_or_more(steps: tuple[Node | str, ...], what: str) -> list[Node]:
 
 
 def _is_step(value: object) -> bool:
-    return isinstance(value, Node | str)
+    return isinstance(value, Node | str | AsNode)

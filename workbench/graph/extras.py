@@ -13,10 +13,15 @@ from typing import Any, Final
 from workbench.graph.configs import shown
 from workbench.graph.durations import MAX_SECONDS
 from workbench.graph.node import Node
+from workbench.graph.sinks import sink_fault
 
-_HTTP_OPTIONS: Final = ("retry_statuses", "raise_for_status")
+_HTTP_OPTIONS: Final = (
+    "retry_statuses", "raise_for_status", "sink", "timeout", "start_delay",
+)  # fmt: skip
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "SQL": ("transaction",),
+    "SQL": ("transaction", "timeout", "start_delay"),
+    "PYTHON": ("timeout", "start_delay"),
+    "MAP": ("start_delay",),
     "LOOP": ("min_interval", "until"),
     "HTTP": _HTTP_OPTIONS,
     "HTTP_MULTIPART": _HTTP_OPTIONS,
@@ -47,10 +52,14 @@ def options_fault(kind: str, options: Mapping[str, Any]) -> str | None:
 
 
 def _option_fault(key: str, value: Any) -> str | None:
-    if key == "min_interval":
+    if key in ("min_interval", "start_delay"):
         if _is_seconds(value) and value <= MAX_SECONDS:
             return None
-        return f"option 'min_interval' must be seconds from 0 to {MAX_SECONDS}, not {shown(value)}"
+        return f"option {key!r} must be seconds from 0 to {MAX_SECONDS}, not {shown(value)}"
+    if key == "timeout":
+        if _is_seconds(value) and 0 < value <= MAX_SECONDS:
+            return None
+        return f"option 'timeout' must be seconds above 0, to {MAX_SECONDS}, not {shown(value)}"
     if key == "retry_statuses":
         if isinstance(value, list | tuple) and all(map(_is_status, value)):
             return None
@@ -58,6 +67,8 @@ def _option_fault(key: str, value: Any) -> str | None:
             "option 'retry_statuses' must be a list of HTTP statuses from 100 to 599, "
             f"not {shown(value)}"
         )
+    if key == "sink":
+        return sink_fault(value)
     if isinstance(value, bool):
         return None
     return f"option {key!r} must be true or false, not {shown(value)}"

@@ -33,6 +33,7 @@ def http(
     timeout: object = 30,
     retry_statuses: Iterable[int] | None = None,
     raise_for_status: bool = False,
+    sink: str | None = None,
 ) -> Node:
     """An HTTP request: GET without a body, POST with one.
 
@@ -48,6 +49,9 @@ def http(
         timeout: of the whole request: seconds, a timedelta, or text such as "1 minute".
         retry_statuses: statuses that count as failures, too, such as `[429]`.
         raise_for_status: make every other 4xx a failure that is not retried.
+        sink: `schema.table(column)`: the body of a 2xx response is inserted there, in one
+            transaction with the step's completion. The value then has `sink` and `size` (in bytes)
+            in place of `body` and `encoding`.
 
     Raises:
         GraphError: the request cannot be made as described.
@@ -64,7 +68,7 @@ def http(
         "headers": headers,
         "timeout_seconds": seconds(timeout, "http(timeout=…)"),
     }
-    return _node("HTTP", config, _options(retry_statuses, raise_for_status))
+    return _node("HTTP", config, _options(retry_statuses, raise_for_status, sink))
 
 
 def http_multipart(
@@ -76,6 +80,7 @@ def http_multipart(
     timeout: object = 30,
     retry_statuses: Iterable[int] | None = None,
     raise_for_status: bool = False,
+    sink: str | None = None,
 ) -> Node:
     """An HTTP request with a `multipart/form-data` body.
 
@@ -84,7 +89,7 @@ def http_multipart(
             `data_b64` (base64 text, or one reference such as `$file.content`); `filename` and
             `content_type` are optional.
         method: POST, PUT or PATCH.
-        headers, timeout, retry_statuses, raise_for_status: as for `http`.
+        headers, timeout, retry_statuses, raise_for_status, sink: as for `http`.
 
     Raises:
         GraphError: the request cannot be made as described.
@@ -98,7 +103,7 @@ def http_multipart(
         "headers": headers,
         "timeout_seconds": seconds(timeout, "http_multipart(timeout=…)"),
     }
-    return _node("HTTP_MULTIPART", config, _options(retry_statuses, raise_for_status))
+    return _node("HTTP_MULTIPART", config, _options(retry_statuses, raise_for_status, sink))
 
 
 def http_query(config: Mapping[str, Any]) -> str:
@@ -119,12 +124,15 @@ def _node(kind: str, config: Mapping[str, Any], options: dict[str, Any]) -> Node
     return Node(kind, query=http_query(config), options=options_in_order(options) or None)
 
 
-def _options(statuses: Iterable[int] | None, raise_for_status: bool) -> dict[str, Any]:
+def _options(
+    statuses: Iterable[int] | None, raise_for_status: bool, sink: str | None
+) -> dict[str, Any]:
     listed = statuses if statuses is None or isinstance(statuses, str) else list(statuses)
-    return {
+    options: dict[str, Any] = {
         "retry_statuses": [] if listed is None else listed,
         "raise_for_status": raise_for_status,
     }
+    return options if sink is None else options | {"sink": sink}
 
 
 def _check_headers(headers: object) -> None:

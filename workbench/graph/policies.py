@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from workbench.errors import GraphError
-from workbench.graph.build import as_node
+from workbench.graph.build import Step, as_node
 from workbench.graph.durations import seconds
 from workbench.graph.node import Node
 
@@ -22,7 +22,7 @@ Duration = float | str | timedelta
 
 
 def with_retry(
-    step: Node | str,
+    step: Step,
     *,
     max_attempts: int | None = None,
     max_backoff: Duration | None = None,
@@ -56,7 +56,7 @@ def with_retry(
     return replace(node, retry={key: merged[key] for key in _KEYS if key in merged})
 
 
-def with_policy(step: Node | str, *, http: dict[str, int]) -> Node:
+def with_policy(step: Step, *, http: dict[str, int]) -> Node:
     """A step, or a whole subtree, whose HTTP steps share a limit.
 
     Branches and iterations share it, on all engines together and after a restart; separate runs,

@@ -1,4 +1,5 @@
-"""Which leaves of a repaired graph may take over the results of a run of the original one.
+"""Which leaves of a repaired graph may take over the results of a run of the original one, and which
+maps those of their elements.
 
 Both graphs are walked side by side, in the order in which they run. A leaf that is the same as
 before, to the byte, may; the first step of a sequence that is not, and all after it, run. What
@@ -6,6 +7,9 @@ succeeded in the run is not known here.
 """
 
 from __future__ import annotations
+
+import json
+from typing import Any
 
 from workbench.graph.node import Node
 from workbench.graph.walk import walk
@@ -17,7 +21,7 @@ def unchanged(before: Node, after: Node) -> dict[int, int]:
     """Pair the leaves of `after` with the leaves of `before` that they are.
 
     Returns:
-        number in `after` → number in `before`, both in pre-order.
+        number in `after` → number in `before`, both in pre-order; maps count as leaves.
     """
     pairs = _Pairs()
     pairs.match(0, before, 0, after)
@@ -34,11 +38,13 @@ class _Pairs:
         """Pair what is the same in two parts; whether all of it is."""
         if before == after:
             for visit in walk(after):
-                if visit.node.depth == 0:
+                if visit.node.depth == 0 or visit.node.node_type == "MAP":
                     self.found[new + visit.number] = old + visit.number
             return True
         if "THEN" in (before.node_type, after.node_type):
             self._sequences(_steps(old, before), _steps(new, after))
+        elif before.node_type == after.node_type == "FLOW":
+            self._flows(old, before, new, after)
         elif before.node_type == after.node_type:
             self._composites(old, before, new, after)
         return False
@@ -48,6 +54,26 @@ class _Pairs:
         for (old, was), (new, now) in zip(before, after, strict=False):
             if not self.match(old, was, new, now):
                 return
+
+    def _flows(self, old: int, before: Node, new: int, after: Node) -> None:
+        """Steps that are the same, and all they depend on."""
+        was, now = _steps_of(old, before), _steps_of(new, after)
+        same: dict[str, bool] = {}
+        pending = [(slug, False) for slug in now]
+        while pending:
+            slug, known = pending.pop()
+            said, number, child = now[slug]
+            needs = said.get("after", ())
+            if not known and slug not in same:
+                pending += [(slug, True), *((each, False) for each in needs)]
+            elif known:
+                same[slug] = (
+                    slug in was
+                    and (said, child) == (was[slug][0], was[slug][2])
+                    and all(same[each] for each in needs)
+                )
+                if same[slug]:
+                    self.match(was[slug][1], was[slug][2], number, child)
 
     def _composites(self, old: int, before: Node, new: int, after: Node) -> None:
         was, now = _children(old, before), _children(new, after)
@@ -78,6 +104,13 @@ def _steps(number: int, node: Node) -> list[tuple[int, Node]]:
         else:
             found.append((at, step))
     return found
+
+
+def _steps_of(number: int, flow: Node) -> dict[str, tuple[dict[str, Any], int, Node]]:
+    """What is said of each step of a FLOW, its number and its node, by slug."""
+    steps = json.loads(flow.query or "{}")["steps"]
+    children = _children(number, flow)
+    return {said["step"]: (said, *child) for said, child in zip(steps, children, strict=True)}
 
 
 def _children(number: int, node: Node) -> list[tuple[int, Node]]:

@@ -16,6 +16,8 @@ from workbench.graph.shapes import RESERVED_NAME, did_you_mean, invalid
 from workbench.graph.substitute import input_references
 from workbench.graph.walk import walk
 
+_REFER = ("PYTHON", "FLOW", "MAP")
+
 
 def check_references(root: Node) -> None:
     """Check the `{"$ref": …}` of every PYTHON node and the name that every `if_rows` asks.
@@ -25,7 +27,7 @@ def check_references(root: Node) -> None:
     Raises:
         GraphError: a reference to a name that no earlier node gives.
     """
-    if any(visit.node.node_type == "PYTHON" or _asks_rows(visit.node) for visit in walk(root)):
+    if any(visit.node.node_type in _REFER or _asks_rows(visit.node) for visit in walk(root)):
         _visit(root, "root", _Names())
 
 
@@ -58,9 +60,11 @@ def _visit(node: Node, path: str, names: _Names) -> None:
         _check_input(node, path, names)
     elif _asks_rows(node):
         _check_rows(node, path, names)
-    elif kind in ("FLOW", "MAP"):
-        # A flow's dependencies are its own names, checked where the flow is defined.
-        _add_all(node, names)
+    elif kind == "FLOW":
+        _visit_steps(node, path, names)
+        return
+    elif kind == "MAP":
+        _visit_elements(node, path, names)
         return
     if kind == "LOOP" and path != "root":
         _add_all(node, names)
@@ -74,6 +78,36 @@ def _visit(node: Node, path: str, names: _Names) -> None:
             branches += names.close_branch()
     for name in branches:
         names.add(name)
+    names.add(node.result_name)
+
+
+def _visit_steps(flow: Node, path: str, names: _Names) -> None:
+    """Each step sees those that it depends on; nobody else does."""
+    steps = json.loads(flow.query or "{}")["steps"]
+    for index, (child, step) in enumerate(zip(flow.extra, steps, strict=True)):
+        names.open_branch()
+        for dependency in step.get("after", ()):
+            names.add(dependency)
+        _visit(child, f"{path}.extra_nodes[{index}]", names)
+        names.close_branch()
+    names.add(flow.result_name)
+
+
+def _visit_elements(node: Node, path: str, names: _Names) -> None:
+    """What the body names is known within it; it sees its element."""
+    config = json.loads(node.query or "{}")
+    if config["over"] not in names.known:
+        raise invalid(
+            path,
+            f"MAP over {config['over']!r}: no earlier step gives that name."
+            f"{did_you_mean(config['over'], names.known)} Known here: "
+            f"{', '.join(sorted(names.known))}",
+        )
+    assert node.left is not None
+    names.open_branch()
+    names.add(config["as"])
+    _visit(node.left, f"{path}.left", names)
+    names.close_branch()
     names.add(node.result_name)
 
 

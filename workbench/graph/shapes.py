@@ -81,15 +81,12 @@ SHAPES: Final[dict[str, Shape]] = {
     "SIGNAL": Shape(Query.CONFIG, keys=("signal_name",)),
     "PYTHON": Shape(Query.CONFIG, keys=("handler",)),
     # One child per step, in definition order; the DAG is in the config.
-    "FLOW": Shape(Query.CONFIG, extra=_O),
+    "FLOW": Shape(Query.CONFIG, extra=_O, keys=("slug", "steps")),
     # The child is what runs once per element.
-    "MAP": Shape(Query.OPTIONAL_CONFIG, left=_R),
+    "MAP": Shape(Query.CONFIG, left=_R, keys=("over", "as")),
 }
 
 NODE_TYPES: Final = tuple(SHAPES)
-
-RUNNABLE_TYPES: Final = tuple(kind for kind in SHAPES if kind not in ("FLOW", "MAP"))
-"""What engines of this version execute; a graph of anything else is refused at its start."""
 
 EMBEDDED_FIELDS: Final = {"IF": "condition_node", "LOOP": "condition_node", "JOIN": "extra_nodes"}
 """Fields that the stored form keeps inside `query`; a graph must not."""
@@ -102,7 +99,7 @@ def invalid(path: str, message: str) -> GraphError:
 
 def unknown_type(node_type: object) -> str:
     """Say that nothing executes a node type, and list those that run."""
-    return f"Unknown node_type {node_type!r}. Valid types: {', '.join(RUNNABLE_TYPES)}"
+    return f"Unknown node_type {node_type!r}. Valid types: {', '.join(NODE_TYPES)}"
 
 
 def too_deep() -> GraphError:

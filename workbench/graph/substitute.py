@@ -41,6 +41,10 @@ class Named:
     columns: tuple[Column, ...] | None = None
 
 
+SKIPPED: Final = Named(None)
+"""What the name of a flow's step that was skipped stands for, in steps that go on without it."""
+
+
 def substitute_sql(
     sql: str,
     names: Mapping[str, Named],
@@ -102,7 +106,11 @@ def resolve_input(value: Json, names: Mapping[str, Named]) -> Json:
         return value
     if is_reference(value):
         return _input_value(value[REF_KEY], names)
-    return {key: resolve_input(item, names) for key, item in value.items()}
+    return {
+        key: resolve_input(item, names)
+        for key, item in value.items()
+        if not is_skipped(item, names)
+    }
 
 
 def input_references(value: Json) -> set[str]:
@@ -118,6 +126,11 @@ def input_references(value: Json) -> set[str]:
         elif isinstance(item, list):
             pending.extend(item)
     return found
+
+
+def is_skipped(value: Json, names: Mapping[str, Named]) -> bool:
+    """Tell whether a JSON value is a reference to a step that was skipped."""
+    return is_reference(value) and names.get(value[REF_KEY].partition(".")[0]) is SKIPPED
 
 
 def is_reference(value: Json) -> bool:
@@ -137,6 +150,13 @@ def _input_value(text: str, names: Mapping[str, Named]) -> Json:
         return _field(Reference(0, 0, name, tuple(path), False, False), named)
     rows = _rows(named)
     return named.value if rows is None else rows
+
+
+def elements_of(value: Json) -> list[Json] | None:
+    """Return what a MAP over a result goes over: rows, or the elements of a list; else None."""
+    if _is_row_result(value):
+        return list(value["rows"])
+    return value if isinstance(value, list) else None
 
 
 def value_of(reference: Reference, named: Named) -> Json:
@@ -174,6 +194,10 @@ def rows_of(reference: Reference, named: Named) -> list[dict[str, Json]]:
 
 
 def _sql_text(reference: Reference, named: Named) -> str:
+    if named is SKIPPED and not reference.star:
+        return literal(None)
+    if reference.star and named is SKIPPED:
+        return row_set(reference.name, [], None)
     if reference.star:
         return row_set(reference.name, rows_of(reference, named), _types(named))
     return literal(value_of(reference, named))

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from workbench.errors import ValueRefused
 from workbench.graph.configs import MAX_TIMEOUT, config_fault, if_rows_fault, parse
 from workbench.graph.control import break_query, if_rows_query
+from workbench.graph.dag import map_fault
 from workbench.graph.extras import options_fault, policy_fault, retry_fault
 from workbench.graph.http import http_query, options_in_order
 from workbench.graph.literals import quote
@@ -89,6 +90,8 @@ def _unnamed(node: Node) -> Call | None:
 def _is_whole(node: Node) -> bool:
     """Whether exactly the slots are filled that the constructors of the type fill."""
     shape = SHAPES[node.node_type]
+    if node.node_type == "MAP":
+        return node.query is not None and list(node.children()) == [node.left]
     filled = (node.left, node.right, node.condition, *node.extra)
     if shape.query in (Query.TEXT, Query.SECONDS, Query.CONFIG):
         return node.query is not None and not any(child is not None for child in filled)
@@ -110,6 +113,16 @@ def _pair(function: str) -> Callable[[Node], Call | None]:
         return _composite(function, [node.left, node.right])
 
     return write
+
+
+def _map(node: Node) -> Call | None:
+    config = parse(node.query or "{}")
+    if list(config) != ["over", "as"] or map_fault(config) is not None:
+        return None
+    if encode(config) != node.query or node.left is None:
+        return None
+    name = "" if config["as"] == "item" else f", {quote(config['as'])}"
+    return [f"df.map({quote(config['over'])}, ", node.left, f"{name})"]
 
 
 def _join(node: Node) -> Call | None:
@@ -228,6 +241,7 @@ _CALLS: Final[dict[str, Callable[[Node], Call | None]]] = {
     "SQL": _sql,
     "THEN": _pair("df.seq"),
     "IF": _if,
+    "MAP": _map,
     "JOIN": _join,
     "LOOP": _loop,
     "BREAK": _break,

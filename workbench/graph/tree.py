@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from workbench.graph.node import Node
 from workbench.graph.policies import http_limit
 from workbench.graph.shapes import MAX_NODES, too_many
+from workbench.graph.values import encode
 from workbench.graph.walk import Visit, below
 
 _PADDING: Final = 4
@@ -140,10 +141,25 @@ def _heading(node: Node, visit: Visit, index: int) -> str:
         case "LOOP", _:
             return "↻ body:"
         case "FLOW", _:
-            return f"◆ step {index + 1}:"
+            return f"◆ step {index + 1}:{_step_words(node, index)}"
         case "MAP", _:
             return "∀ element:"
     return f"║ branch {index + 1}:"
+
+
+def _step_words(flow: Node, index: int) -> str:
+    """What a step of a FLOW waits for, and under which condition it runs."""
+    steps = _config(flow).get("steps")
+    step = steps[index] if isinstance(steps, list) and index < len(steps) else {}
+    found = ""
+    if step.get("after"):
+        found += f" after {', '.join(map(str, step['after']))}"
+    for key in ("if", "if_not"):
+        if key in step:
+            found += f" {key} {_cut(encode(step[key]), 50)}"
+    if "if_skipped" in step:
+        found += f" if_skipped {step['if_skipped']}"
+    return found
 
 
 def _cut(text: str, limit: int) -> str:
@@ -209,5 +225,6 @@ _LABELS: Final[dict[str, Callable[[Node], str]]] = {
     "BREAK": _break,
     "JOIN": lambda node: f"JOIN ({_branches(node)})",
     "PYTHON": lambda node: f"PYTHON {_config(node).get('handler', '?')}",
-    "FLOW": lambda node: f"FLOW ({_branches(node)})",
+    "FLOW": lambda node: f"FLOW {_config(node).get('slug', '?')} ({_branches(node)})",
+    "MAP": lambda node: f"MAP over {_config(node).get('over', '?')}",
 }

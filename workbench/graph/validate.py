@@ -9,13 +9,14 @@ exists) shows when the node runs.
 from __future__ import annotations
 
 from workbench.graph.configs import config_fault, if_rows_fault, parse, seconds_fault
+from workbench.graph.dag import flow_fault, map_fault
 from workbench.graph.extras import extras_fault
 from workbench.graph.node import Node
 from workbench.graph.scope import check_references
 from workbench.graph.shapes import (
     MAX_DEPTH,
     MAX_NODES,
-    RUNNABLE_TYPES,
+    NODE_TYPES,
     SHAPES,
     Query,
     Shape,
@@ -46,7 +47,7 @@ def validate(node: Node) -> None:
 
 
 def _check_node(node: Node, path: str) -> None:
-    if node.node_type not in RUNNABLE_TYPES:
+    if node.node_type not in NODE_TYPES:
         raise invalid(path, unknown_type(node.node_type))
     shape = SHAPES[node.node_type]
     _check_slots(node, shape, path)
@@ -98,6 +99,10 @@ def _config_fault(node: Node) -> str | None:
     fault = config_fault(kind, config)
     if fault is None and kind == "IF" and node.condition is None:
         fault = if_rows_fault(config)
+    if fault is None and kind == "MAP":
+        fault = map_fault(config)
+    if fault is None and kind == "FLOW":
+        fault = flow_fault(config, node.extra)
     return fault
 
 

@@ -89,7 +89,9 @@ class NodeRow:
     `[[name, type], …]`. `ready_at` of a waiting node is when its wait ends or times out, None when
     nothing but a signal ends it. Of a LOOP, `iteration` is the one under way, from 1, begun at
     `started_at`, and `abandoned` how many have been given up in a row. `reused_run`, `reused_node`
-    say whose result a leaf of a resumed run has taken over; None when it is executed here.
+    say whose result a leaf of a resumed run has taken over; None when it is executed here. Of the
+    elements of a MAP, `element` is the index, from 0, after those of the MAPs around; of a MAP, `size`
+    is how many there are. `progress` is what a running handler says of itself.
     """
 
     node_id: int
@@ -119,6 +121,9 @@ class NodeRow:
     options: Mapping[str, Any] | None = None
     reused_run: str | None = None
     reused_node: int | None = None
+    element: list[int] | None = None
+    size: int | None = None
+    progress: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class Ran:
 
 async def run_in_transaction(
     session: Session,
-    sql: str,
+    statement: Statement,
     leaf: Leaf,
     version: int | None,
     on_chunk: Callable[[pq.abc.PGresult], None],
@@ -136,7 +136,7 @@ async def run_in_transaction(
     """
     results = await session.pipeline(
         *_enter(leaf),
-        Statement(sql.encode()),
+        statement,
         *_TAIL,
         *(() if version is None else (verbs.lock_one(leaf.run, version),)),
         stream=_ENTER,
@@ -181,9 +181,11 @@ def mark_alone(leaf: Leaf) -> Statement:
     )
 
 
-async def run_alone(session: Session, sql: str, on_chunk: Callable[[pq.abc.PGresult], None]) -> Ran:
+async def run_alone(
+    session: Session, statement: Statement, on_chunk: Callable[[pq.abc.PGresult], None]
+) -> Ran:
     """Run a statement in autocommit, for those that cannot run in a transaction block."""
-    results = await session.pipeline(Statement(sql.encode()), stream=0, on_chunk=on_chunk)
+    results = await session.pipeline(statement, stream=0, on_chunk=on_chunk)
     if failed := error(results[0]):
         return Ran(blame=failed)
     return Ran(final=results[0])

@@ -160,7 +160,7 @@ def checkpoint(
 ) -> Statement:
     """`documents` are the JSON arrays of `df._checkpoint`, from `runs` to `signals`."""
     return Statement(
-        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        b"SELECT df._checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         (
             engine.encode(),
             at.isoformat().encode(),
@@ -191,6 +191,11 @@ def signals(locked: Iterable[str], waits: Sequence[tuple[str, str]]) -> Statemen
 
 def survey(handlers: Iterable[str]) -> Statement:
     return Statement(b"SELECT * FROM df._survey($1)", (array(handlers),), prepared=True)
+
+
+def note_progress(said: str) -> Statement:
+    """`said` is the JSON array of `df._note_progress`."""
+    return Statement(b"SELECT df._note_progress($1)", (said.encode(),), prepared=True)
 
 
 def released(engine: str, tokens: Iterable[str]) -> Statement:

@@ -7,9 +7,9 @@ of steps are not here but in `step_detail`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from workbench.store.records import NodeRow
@@ -34,6 +34,10 @@ def reason(data: RunData, node: NodeRow) -> Reason | None:
     """Say why a node waits, or which of its branches decides; None when there is nothing to say."""
     if node.node_type in ("JOIN", "RACE"):
         return _branches(data, node)
+    if node.node_type == "MAP" and node.size is not None:
+        return _elements(data, node)
+    if node.status == "running" and node.progress is not None:
+        return Reason("running", (_progress(node.progress),))
     if node.node_type == "LOOP" and node.abandoned:
         return _abandoned(data, node)
     if node.status == "waiting" and (say := _WAITS.get(node.node_type)):
@@ -122,6 +126,25 @@ def _branches(data: RunData, node: NodeRow) -> Reason | None:
     if node.status == "running" and left:
         said += f"; waits for {left:,} more"
     return Reason("failed", (said,))
+
+
+def _elements(data: RunData, node: NodeRow) -> Reason | None:
+    """How many elements of a map are done, and which of them failed."""
+    elements = data.children.get(node.node_id, [])
+    failed = [number for number, each in enumerate(elements) if each.status == "failed"]
+    done = sum(each.status == "completed" for each in elements)
+    said = [] if node.status == "completed" else [f"{done:,} of {len(elements):,} elements done"]
+    if failed:
+        more = f" and {len(failed) - 5:,} more" if len(failed) > 5 else ""
+        which = ", ".join(map(str, failed[:5])) if more else listed(failed)
+        said.append(f"{'element' if len(failed) == 1 else 'elements'} {which}{more} failed")
+    return Reason("failed" if failed else "running", ("; ".join(said),)) if said else None
+
+
+def _progress(said: Mapping[str, Any]) -> str:
+    note = said.get("note")
+    percent = f"{int(float(said.get('fraction', 0)) * 100)} %"
+    return percent if not note else f"{percent}, {one_line(str(note))}"
 
 
 def _timed_out(node: NodeRow) -> bool:

@@ -26,6 +26,7 @@ class RunData:
     """A run at one moment.
 
     Attributes:
+        by_id: the nodes by their numbers; elements of maps have higher ones than what follows.
         children: the nodes below each composite, in pre-order.
         attempts_of: the ended attempts of each node in the current iteration of its loop.
         iterations_of: the last ended iterations of each loop.
@@ -36,6 +37,7 @@ class RunData:
     attempts: Sequence[AttemptRow] = ()
     iterations: Sequence[IterationRow] = ()
     signals: Sequence[UnreadRow] = ()
+    by_id: Mapping[int, NodeRow] = field(init=False, repr=False)
     children: Mapping[int, list[NodeRow]] = field(init=False, repr=False)
     attempts_of: Mapping[int, list[AttemptRow]] = field(init=False, repr=False)
     iterations_of: Mapping[int, list[IterationRow]] = field(init=False, repr=False)
@@ -47,6 +49,7 @@ class RunData:
                 children[node.parent_id].append(node)
         for iteration in self.iterations:
             iterations_of[iteration.node_id].append(iteration)
+        object.__setattr__(self, "by_id", {node.node_id: node for node in self.nodes})
         object.__setattr__(self, "children", dict(children))
         object.__setattr__(self, "attempts_of", _current(self.nodes, self.attempts))
         object.__setattr__(self, "iterations_of", dict(iterations_of))

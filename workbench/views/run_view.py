@@ -312,7 +312,7 @@ def _result(data: RunData) -> Safe:
     if data.run.status != "completed" or len(data.nodes) < 2:
         return EMPTY
     root = data.nodes[0]
-    decided = data.nodes[root.result_node] if root.result_node is not None else root
+    decided = data.by_id[root.result_node] if root.result_node is not None else root
     if decided.result_preview is None:
         return EMPTY
     size = preview.summary(decided)

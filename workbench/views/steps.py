@@ -106,7 +106,7 @@ def _hidden(data: RunData) -> frozenset[int]:
     found: set[int] = set()
     for above, children in data.children.items():
         if len(children) >= 2 * _FOLD_KEEPS + _FOLD_LEAST:
-            ordered = [part.child for part in parts(data.nodes[above], children)]
+            ordered = [part.child for part in parts(data.by_id[above], children)]
             for _, middle in _groups([of_node(child) for child in ordered]):
                 found.update(ordered[number].node_id for number in middle)
     if found:

@@ -45,7 +45,8 @@ def title(node: NodeRow, children: int = 0) -> Title:
     if node.node_type in ("JOIN", "RACE"):
         return Title(node.node_type, f"{children} branches", is_code=False)
     if node.node_type == "FLOW":
-        return Title("FLOW", count(children, "step"), is_code=False)
+        slug = config(node).get("slug", "?")
+        return Title("FLOW", f"{slug}, {count(children, 'step')}", is_code=False)
     # The words of `df.explain` without the kind that they begin with.
     line = label(Node(node.node_type, query=node.query))
     text = one_line(line.removeprefix(node.node_type))
@@ -90,12 +91,12 @@ def _heading(node: NodeRow, child: NodeRow, number: int) -> str:
             return "until" if is_until(node) else "while"
         case "LOOP", _:
             return "body"
-        case "MAP", _:
-            return "each element"
+        case "MAP", order:
+            return "each element" if child.element is None else f"element {(order or 1) - 1}"
         case (("JOIN" | "RACE"), _):
             return f"branch {number}"
         case "FLOW", _:
-            return f"step {number}"
+            return child.result_name or f"step {number}"
     return f"part {number}"
 
 
@@ -165,6 +166,11 @@ def _loop(node: NodeRow) -> Title:
     return Title("LOOP", often, is_code=False)
 
 
+def _map(node: NodeRow) -> Title:
+    many = "" if node.size is None else f", {count(node.size, 'element')}"
+    return Title("MAP", f"over {config(node).get('over', '?')}{many}", is_code=False)
+
+
 _TITLES: Final[dict[str, Callable[[NodeRow], Title]]] = {
     "SQL": _sql,
     "PYTHON": _python,
@@ -176,5 +182,5 @@ _TITLES: Final[dict[str, Callable[[NodeRow], Title]]] = {
     "BREAK": _break,
     "IF": _if,
     "LOOP": _loop,
-    "MAP": lambda node: Title("MAP", "", is_code=False),
+    "MAP": _map,
 }

@@ -1,9 +1,9 @@
 -- Graph JSON: auto-wrap, the walk over its nodes, validation. The same rules as workbench/graph/validate.py.
 
--- The node types that engines of this version execute.
+-- Every node type, as in workbench/graph/shapes.py.
 CREATE OR REPLACE FUNCTION df._node_types() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON}'::text[]
+    SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON,FLOW,MAP}'::text[]
 $$;
 
 -- Every node in pre-order: its number, its parent's number, which child of it (1 left, 2 right, 3 condition, 4… extra),
@@ -48,6 +48,7 @@ BEGIN
     END IF;
     fault := coalesce(CASE WHEN NOT is_plain THEN df._slot_fault(node, kind) END,
                       df._query_fault(kind, node ->> 'query', coalesce(jsonb_typeof(node -> 'condition_node'), 'null') <> 'null'),
+                      CASE WHEN kind = 'FLOW' THEN df._flow_fault((node ->> 'query')::jsonb, node -> 'extra_nodes') END,
                       'result_name ' || df._name_fault(node ->> 'result_name'));
     RETURN coalesce(fault, CASE WHEN NOT is_plain AND node ?| '{retry,policy,options}' THEN df._extras_fault(node, kind) END);
 END $$;
@@ -81,7 +82,8 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     embedded text := CASE WHEN kind IN ('IF', 'LOOP') THEN 'condition_node' WHEN kind = 'JOIN' THEN 'extra_nodes' END;
     needed text[] := CASE kind WHEN 'BREAK' THEN '{break_value}' WHEN 'WAIT_SCHEDULE' THEN '{cron_expr}' WHEN 'SIGNAL' THEN '{signal_name}'
-                               WHEN 'PYTHON' THEN '{handler}' WHEN 'HTTP' THEN '{url,method}' WHEN 'HTTP_MULTIPART' THEN '{url,method,parts}' END;
+                               WHEN 'PYTHON' THEN '{handler}' WHEN 'HTTP' THEN '{url,method}' WHEN 'HTTP_MULTIPART' THEN '{url,method,parts}'
+                               WHEN 'FLOW' THEN '{slug,steps}' WHEN 'MAP' THEN '{over,as}' END;
 BEGIN
     IF jsonb_typeof(config) <> 'object' THEN
         RETURN format('query in %s must be a JSON config object', kind);
@@ -94,6 +96,7 @@ BEGIN
     RETURN CASE kind
         WHEN 'IF' THEN CASE WHEN NOT has_condition THEN df._if_rows_fault(config) END
         WHEN 'BREAK' THEN df._break_fault(config)
+        WHEN 'MAP' THEN df._map_fault(config)
         WHEN 'WAIT_SCHEDULE' THEN df._schedule_fault(config)
         WHEN 'SIGNAL' THEN df._signal_fault(config)
         WHEN 'HTTP' THEN df._http_fault(kind, config)

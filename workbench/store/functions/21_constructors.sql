@@ -1,13 +1,6 @@
 -- Building graphs in SQL: constructors, and what becomes of text that is given as a step. Nothing is stored here.
 -- The text is that of workbench/graph/codec.py, byte for byte; what can be started is decided in 20 and 30.
 
--- Every node type of the language, as in workbench/graph/shapes.py. Constructors let all of them through: df.start names those
--- that this version does not run, which tells more than a step that fails.
-CREATE OR REPLACE FUNCTION df._language_types() RETURNS text[]
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON,FLOW,MAP}'::text[]
-$$;
-
 CREATE OR REPLACE FUNCTION df._node_keys() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT '{node_type,left_node,right_node,condition_node,extra_nodes,query,result_name,retry,policy,options}'::text[]
@@ -56,7 +49,7 @@ BEGIN
         fault := coalesce(step.fault, df._shape_fault(step.node, fut));
         IF fault IS NOT NULL THEN
             RAISE EXCEPTION 'Invalid Durofut JSON: failed to deserialize workflow step: %', fault USING ERRCODE = '22023';
-        ELSIF step.node ->> 'node_type' = ANY (df._language_types()) THEN
+        ELSIF step.node ->> 'node_type' = ANY (df._node_types()) THEN
             RETURN df._compact_graph(fut);
         END IF;
     END IF;
@@ -89,7 +82,7 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     fault text;
 BEGIN
-    IF node IS NULL OR node ->> 'node_type' <> ALL (df._language_types())
+    IF node IS NULL OR node ->> 'node_type' <> ALL (df._node_types())
        OR (df._is_compact(fut) AND NOT df._is_suspect(node) AND df._type_fault(node) IS NULL) THEN
         RETURN NULL;
     END IF;

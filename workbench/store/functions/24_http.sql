@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION df.http_multipart(
         || ',"timeout_seconds":' || timeout_seconds || '}') || '}')
 $$;
 
--- An HTTP step with options: {"retry_statuses": [429], "raise_for_status": true}. Later ones replace earlier ones.
+-- An HTTP step with options: {"retry_statuses": [429], "raise_for_status": true, "sink": "schema.table(column)"}. Later ones replace earlier ones.
 CREATE OR REPLACE FUNCTION df.with_http(fut text, options jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE STRICT AS $$
 DECLARE

@@ -18,15 +18,19 @@ CREATE OR REPLACE FUNCTION df._options_fault(kind text, options jsonb) RETURNS t
 LANGUAGE sql IMMUTABLE AS $$
     SELECT f.fault
     FROM jsonb_each(options) WITH ORDINALITY AS o (key, value, n)
-    CROSS JOIN (SELECT CASE WHEN kind = 'SQL' THEN '{transaction}' WHEN kind = 'LOOP' THEN '{min_interval,until}'
-                            WHEN kind IN ('HTTP', 'HTTP_MULTIPART') THEN '{retry_statuses,raise_for_status}' ELSE '{}' END::text[]) AS k (known)
+    CROSS JOIN (SELECT CASE WHEN kind = 'SQL' THEN '{transaction,timeout,start_delay}' WHEN kind = 'PYTHON' THEN '{timeout,start_delay}' WHEN kind = 'MAP' THEN '{start_delay}' WHEN kind = 'LOOP' THEN '{min_interval,until}'
+                            WHEN kind IN ('HTTP', 'HTTP_MULTIPART') THEN '{retry_statuses,raise_for_status,sink,timeout,start_delay}' ELSE '{}' END::text[]) AS k (known)
     CROSS JOIN LATERAL (SELECT CASE
         WHEN o.key <> ALL (k.known) THEN
             format('option ''%s'' is not valid for %s nodes%s', o.key, kind, '; it has ' || nullif(array_to_string(k.known, ', '), ''))
-        WHEN o.key = 'min_interval' THEN CASE WHEN NOT df._is_seconds(o.value, df._max_seconds()) THEN
-            format('option ''min_interval'' must be seconds from 0 to %s, not %s', df._max_seconds(), left(o.value::text, 100)) END
+        WHEN o.key IN ('min_interval', 'start_delay') THEN CASE WHEN NOT df._is_seconds(o.value, df._max_seconds()) THEN
+            format('option ''%s'' must be seconds from 0 to %s, not %s', o.key, df._max_seconds(), left(o.value::text, 100)) END
+        WHEN o.key = 'timeout' THEN CASE WHEN NOT df._is_seconds(o.value, df._max_seconds()) OR o.value = '0' THEN
+            format('option ''timeout'' must be seconds above 0, to %s, not %s', df._max_seconds(), left(o.value::text, 100)) END
         WHEN o.key = 'retry_statuses' THEN CASE WHEN NOT df._is_statuses(o.value) THEN
             'option ''retry_statuses'' must be a list of HTTP statuses from 100 to 599, not ' || left(o.value::text, 100) END
+        WHEN o.key = 'sink' THEN CASE WHEN NOT df._is_sink(o.value) THEN
+            'option ''sink'' must read schema.table(column), not ' || left(o.value::text, 100) END
         WHEN jsonb_typeof(o.value) <> 'boolean' THEN format('option ''%s'' must be true or false, not %s', o.key, left(o.value::text, 100))
     END) AS f (fault)
     WHERE f.fault IS NOT NULL ORDER BY o.n LIMIT 1
@@ -71,4 +75,11 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT jsonb_typeof(value) = 'array'
        AND NOT EXISTS (SELECT FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END) AS s (status)
                        WHERE s.status::text !~ '^[1-5][0-9][0-9]$')
+$$;
+
+-- A column of a table, each name as SQL has it (workbench/graph/sinks.py).
+CREATE OR REPLACE FUNCTION df._is_sink(value jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT jsonb_typeof(value) = 'string' AND value #>> '{}' ~ format('^%1$s\.%1$s\(%1$s\)$', n.name)
+    FROM (VALUES ('([A-Za-z_\u0080-\U0010ffff][A-Za-z_\u0080-\U0010ffff0-9$]*|"([^"]|"")+")')) AS n (name)
 $$;

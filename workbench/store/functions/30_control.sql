@@ -36,6 +36,9 @@ BEGIN
         END IF;
     END IF;
     PERFORM df._check_graph(graph);
+    IF strpos(graph, '"MAP"') > 0 THEN
+        PERFORM df._check_maps(graph::jsonb, given);
+    END IF;
     IF on_failure = 'continue' THEN
         PERFORM df._warn_of_late_waits(graph::jsonb);
     END IF;
@@ -193,6 +196,9 @@ BEGIN
            CASE WHEN w.node ->> 'node_type' IN ('HTTP', 'HTTP_MULTIPART') THEN -1 END
     FROM df._walk(graph::jsonb) w ORDER BY w.node_id;
     GET DIAGNOSTICS total = ROW_COUNT;
+    IF strpos(graph, '"MAP"') > 0 THEN
+        PERFORM df._note_patterns(run, graph::jsonb);
+    END IF;
     IF strpos(graph, '"retry":{') > 0 THEN
         PERFORM df._note_retries(run, graph::jsonb);
     END IF;
@@ -204,6 +210,18 @@ BEGIN
             'Handle many rows in one SQL or Python step, or split the graph into several runs.', total USING ERRCODE = '22023';
     END IF;
 END $$;
+
+-- The bodies of MAPs: their elements are like them, they themselves are never executed.
+CREATE OR REPLACE FUNCTION df._note_patterns(run text, graph jsonb) RETURNS void
+LANGUAGE sql AS $$
+    WITH RECURSIVE walk AS MATERIALIZED (
+        SELECT * FROM df._walk(graph)
+    ), below AS (
+        SELECT w.node_id FROM walk m JOIN walk w ON w.parent_id = m.node_id WHERE m.node ->> 'node_type' = 'MAP'
+        UNION SELECT w.node_id FROM below b JOIN walk w ON w.parent_id = b.node_id
+    )
+    UPDATE df.nodes n SET status = 'pattern' FROM below b WHERE n.instance_id = run AND n.node_id = b.node_id
+$$;
 
 -- Leaves for which a node at or above them says how often they are tried; the nearest one counts.
 CREATE OR REPLACE FUNCTION df._note_retries(run text, graph jsonb) RETURNS void

@@ -85,8 +85,8 @@ BEGIN
     IF node ~ '^#[0-9]{1,9}$' THEN
         found := ARRAY(SELECT n.node_id FROM df.nodes n WHERE n.instance_id = run AND n.node_id = substr(node, 2)::integer);
     ELSE
-        found := ARRAY(SELECT w.node_id FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
-                       WHERE d.instance_id = run AND (node IS NULL OR w.node ->> 'result_name' = node) ORDER BY w.node_id);
+        found := ARRAY(SELECT w.node_id FROM df._nodes_of(run) w
+                       WHERE (node IS NULL OR w.node ->> 'result_name' = node) ORDER BY w.node_id);
     END IF;
     IF found = '{}' THEN
         RAISE EXCEPTION 'run % has no node %; write its name, or its number as ''#3''', run, node USING ERRCODE = '02000';
@@ -105,6 +105,6 @@ LANGUAGE sql STABLE AS $$
     FROM df.instances i
     JOIN df.attempts a ON a.instance_id = i.id AND a.submitted_by = i.submitted_by
     LEFT JOIN (SELECT w.node_id, w.node ->> 'query' AS query FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
-               WHERE d.instance_id = $1) d USING (node_id)
+               WHERE d.instance_id = $1) d ON d.node_id = coalesce(a.pattern, a.node_id)
     WHERE i.id = $1 ORDER BY a.rev, a.node_id
 $$;

@@ -14,7 +14,7 @@ BEGIN
     PERFORM df._check_limit(limit_count);
     RETURN QUERY
     WITH seen AS MATERIALIZED (
-        SELECT a.instance_id, a.node_id, a.rev, a.finished_at, a.submitted_by,
+        SELECT a.instance_id, a.node_id, coalesce(a.pattern, a.node_id) AS origin, a.rev, a.finished_at, a.submitted_by,
                coalesce(a.error ->> 'sqlstate', a.error ->> 'type', a.outcome) AS code, coalesce(a.error ->> 'message', '') AS message
         FROM df.attempts a WHERE a.outcome IN ('failed', 'worker_lost') AND a.finished_at >= coalesce(since, '-infinity')
     ), texts AS MATERIALIZED (
@@ -24,14 +24,13 @@ BEGIN
         FROM (SELECT DISTINCT s.instance_id FROM seen s) s JOIN df.definitions d ON d.instance_id = s.instance_id
     ), names AS MATERIALIZED (
         -- Many runs have one graph, which is read once.
-        SELECT p.shape, w.node_id, w.node ->> 'result_name' AS name
+        SELECT p.shape, w.node_id, w.name
         FROM (SELECT p.shape, min(p.instance_id) AS instance_id FROM places p GROUP BY p.shape) p
-        JOIN df.definitions d ON d.instance_id = p.instance_id CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
-        WHERE w.node ->> 'result_name' IS NOT NULL
+        JOIN df.definitions d ON d.instance_id = p.instance_id CROSS JOIN LATERAL df._names(d.graph::jsonb) w
     ), placed AS (
-        SELECT s.*, p.label, coalesce(n.name, '#' || s.node_id) AS node, t.plain
+        SELECT s.*, p.label, coalesce(n.name, '#' || s.origin) AS node, t.plain
         FROM seen s JOIN places p ON p.instance_id = s.instance_id JOIN texts t ON t.message = s.message
-        LEFT JOIN names n ON n.shape = p.shape AND n.node_id = s.node_id
+        LEFT JOIN names n ON n.shape = p.shape AND n.node_id = s.origin
     ), grouped AS (
         SELECT label, node, code, plain, count(*) AS attempts, count(DISTINCT instance_id) AS runs, min(finished_at) AS first_seen,
                max(finished_at) AS last_seen, min(instance_id) FILTER (WHERE nth = 1) AS run, min(node_id) FILTER (WHERE nth = 1) AS number,

@@ -12,7 +12,8 @@ $$;
 CREATE OR REPLACE FUNCTION df._node_rows(run text, since bigint) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT json_agg(json_build_array(n.node_id, n.status, n.rev, n.attempt, n.losses, n.faults, n.autocommit, n.token, n.engine_id,
-                                     n.ready_at, n.started_at, n.result_node, n.error, n.iteration, n.abandoned, n.falsy, n.reused_run IS NOT NULL) ORDER BY n.node_id)::text
+                                     n.ready_at, n.started_at, n.result_node, n.error, n.iteration, n.abandoned, n.falsy, n.reused_run IS NOT NULL,
+                                     n.base, n.size, coalesce(n.facts, 0)) ORDER BY n.node_id)::text
     FROM df.nodes n WHERE n.instance_id = run AND n.rev > since
 $$;
 
@@ -126,7 +127,7 @@ $$;
 -- that are absent mean NULL, 0 or false: most of a transition's are, and reading JSON is a large part of what it costs.
 -- `tell`: something in it concerns other engines. `frees`: there is room that this engine does not need.
 CREATE OR REPLACE FUNCTION df._checkpoint(
-    engine text, at timestamptz, runs json, nodes json, attempts json, cancelled json, gathered json, named json, moved json,
+    engine text, at timestamptz, runs json, dropped json, expanded json, nodes json, attempts json, cancelled json, gathered json, named json, moved json,
     iterations json, signals json, tell boolean, frees boolean
 ) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -149,19 +150,27 @@ BEGIN
     END IF;
     IF attempts IS NOT NULL THEN
         INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at,
-                                 error, delay, delay_source, fingerprint, exactly_once, executed, iterations)
+                                 error, delay, delay_source, fingerprint, exactly_once, executed, iterations, pattern, element)
         SELECT c.run, c.node_id, c.rev, df._me(), c.attempt, coalesce(c.outcome, 'completed'), c.token, c.engine_id, c.started_at, at,
-               c.error, make_interval(secs => c.delay), c.delay_source, c.fingerprint, coalesce(c.exactly_once, false), c.executed, c.iterations
+               c.error, make_interval(secs => c.delay), c.delay_source, c.fingerprint, coalesce(c.exactly_once, false), c.executed, c.iterations,
+               c.pattern, c.element
         FROM json_to_recordset(attempts) AS c (
             run text, node_id integer, rev bigint, attempt integer, outcome text, token uuid, engine_id text, started_at timestamptz,
             error jsonb, delay double precision, delay_source text, fingerprint text, exactly_once boolean,
-            executed text, iterations integer[]);
+            executed text, iterations integer[], pattern integer, element integer[]);
     END IF;
     IF cancelled IS NOT NULL THEN
         tell := df._end_claims(at, cancelled) OR tell;
     END IF;
     IF frees AND EXISTS (SELECT FROM df.engines e WHERE e.hungry OR e.hungry_for_http) THEN
         PERFORM df._tell_hungry(engine);
+    END IF;
+    IF dropped IS NOT NULL THEN
+        DELETE FROM df.nodes n USING json_to_recordset(dropped) AS c (run text, "from" integer, "to" integer)
+        WHERE n.instance_id = c.run AND n.node_id BETWEEN c."from" AND c."to";
+    END IF;
+    IF expanded IS NOT NULL THEN
+        PERFORM df._add_elements(expanded);
     END IF;
     IF nodes IS NOT NULL THEN
         UPDATE df.nodes n
@@ -173,11 +182,12 @@ BEGIN
             result = CASE WHEN c.kept THEN n.result ELSE c.result -> 0 END, result_node = c.result_node,
             columns = CASE WHEN c.kept THEN n.columns ELSE c.columns END, error = c.error,
             reused_run = CASE WHEN c.status <> 'pending' THEN n.reused_run END,
-            iteration = coalesce(c.iteration, 0), abandoned = coalesce(c.abandoned, 0), falsy = coalesce(c.falsy, false)
+            iteration = coalesce(c.iteration, 0), abandoned = coalesce(c.abandoned, 0), falsy = coalesce(c.falsy, false),
+            base = c.base, size = c.size, facts = c.facts, progress = NULL
         FROM json_to_recordset(nodes) AS c (
             run text, node_id integer, status text, rev bigint, attempt integer, losses integer, faults integer, autocommit boolean,
             token uuid, ready_at timestamptz, started_at timestamptz, result jsonb, result_node integer, columns jsonb, error jsonb,
-            iteration integer, abandoned integer, falsy boolean, kept boolean)
+            iteration integer, abandoned integer, falsy boolean, kept boolean, base integer, size integer, facts numeric)
         WHERE n.instance_id = c.run AND n.node_id = c.node_id;
     END IF;
     IF gathered IS NOT NULL THEN
@@ -192,6 +202,9 @@ BEGIN
     END IF;
     IF moved IS NOT NULL THEN
         PERFORM df._move_names(moved);
+    END IF;
+    IF expanded IS NOT NULL THEN
+        PERFORM df._name_elements(expanded);
     END IF;
     IF iterations IS NOT NULL THEN
         PERFORM df._end_iterations(at, iterations);
@@ -230,19 +243,66 @@ BEGIN
     RETURN unknown;
 END $$;
 
--- A JOIN's value is the array of its branches' values. Inner ones come first.
+-- The nodes of a MAP's elements, as its pattern has them; ready where that is all that has happened to them (`ready_at`).
+CREATE OR REPLACE FUNCTION df._add_elements(expanded json) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO df.nodes (instance_id, node_id, submitted_by, node_type, handler, gate, max_attempts, status, rev, ready_at, pattern, element)
+    SELECT c.run, c.base + e.index * c.stride + p.node_id - c.node_id - 1, p.submitted_by, p.node_type, p.handler, p.gate, p.max_attempts,
+           CASE WHEN p.node_id - c.node_id = ANY (c."inner") THEN 'pattern' WHEN c.ready_at IS NULL THEN 'pending' ELSE 'ready' END, c.rev, c.ready_at,
+           coalesce(p.pattern, p.node_id), coalesce(m.element, '{}') || e.index
+    FROM json_to_recordset(expanded) AS c (run text, node_id integer, base integer, size integer, stride integer, "inner" integer[], rev bigint,
+                                             ready_at timestamptz)
+    CROSS JOIN LATERAL generate_series(0, c.size - 1) AS e (index)
+    JOIN df.nodes m ON m.instance_id = c.run AND m.node_id = c.node_id
+    JOIN df.nodes p ON p.instance_id = c.run AND p.node_id BETWEEN c.node_id + 1 AND c.node_id + c.stride
+    ON CONFLICT DO NOTHING  -- those that a resumed run has had from its beginning
+$$;
+
+-- What the body of a MAP calls its element, in the scope of each.
+CREATE OR REPLACE FUNCTION df._name_elements(expanded json) RETURNS void
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    item record;
+    list jsonb;
+BEGIN
+    FOR item IN SELECT * FROM json_to_recordset(expanded) AS c (
+            run text, node_id integer, base integer, size integer, stride integer, over text, "as" text, scopes integer[]) LOOP
+        list := df._elements(CASE item.over
+            WHEN 'input' THEN (SELECT d.input FROM df.definitions d WHERE d.instance_id = item.run)
+            ELSE (SELECT n.value::jsonb FROM df._named(item.run, item.scopes, ARRAY[item.over]) n) END);
+        IF jsonb_array_length(list) IS DISTINCT FROM item.size THEN
+            RAISE EXCEPTION 'MAP #% goes over % elements, not %', item.node_id, jsonb_array_length(list), item.size USING ERRCODE = 'XX000';
+        END IF;
+        INSERT INTO df.values AS v (instance_id, scope, name, submitted_by, node_id, value)
+        SELECT item.run, item.base + (e.n - 1) * item.stride, item."as", df._me(), item.node_id, e.value
+        FROM jsonb_array_elements(list) WITH ORDINALITY AS e (value, n)
+        ON CONFLICT (instance_id, scope, name) DO UPDATE SET node_id = excluded.node_id, value = excluded.value, columns = NULL;
+    END LOOP;
+END $$;
+
+-- What a MAP over this value goes over: the rows of a SQL result, or the elements of a list; else NULL.
+CREATE OR REPLACE FUNCTION df._elements(value jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE jsonb_typeof(value) WHEN 'array' THEN value
+        WHEN 'object' THEN CASE WHEN jsonb_typeof(value -> 'rows') = 'array' AND value - '{rows,row_count}'::text[] = '{}' THEN value -> 'rows' END END
+$$;
+
+-- A JOIN's or MAP's value is the array of its parts' values, a FLOW's the object of those of its last steps; of an element that
+-- failed, its error. Inner ones come first.
 CREATE OR REPLACE FUNCTION df._gather(gathered json) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     item record;
     value jsonb;
 BEGIN
-    FOR item IN SELECT * FROM json_to_recordset(gathered) AS c (run text, node_id integer, sources integer[]) LOOP
-        SELECT jsonb_agg(n.result ORDER BY s.place) INTO value
-        FROM unnest(item.sources) WITH ORDINALITY AS s (node_id, place)
+    FOR item IN SELECT * FROM json_to_recordset(gathered) AS c (run text, node_id integer, sources integer[], names text[]) LOOP
+        SELECT CASE WHEN item.names IS NULL THEN jsonb_agg(CASE n.status WHEN 'failed' THEN n.error ELSE n.result END ORDER BY s.place)
+               ELSE jsonb_object_agg(s.name, n.result) FILTER (WHERE s.name IS NOT NULL) END INTO value
+        FROM unnest(item.sources, item.names) WITH ORDINALITY AS s (node_id, name, place)
         JOIN df.nodes n ON n.instance_id = item.run AND n.node_id = s.node_id;
         IF pg_column_size(value) > 16777216 THEN
-            RAISE EXCEPTION 'the results of the branches of JOIN #% are larger than 16 MiB together. Return less, or write to a table.', item.node_id
+            RAISE EXCEPTION 'the results of the parts of % #% are larger than 16 MiB together. Return less, or write to a table.',
+                (SELECT n.node_type FROM df.nodes n WHERE n.instance_id = item.run AND n.node_id = item.node_id), item.node_id
                 USING ERRCODE = '54000';
         END IF;
         UPDATE df.nodes n SET result = value WHERE n.instance_id = item.run AND n.node_id = item.node_id;
@@ -320,10 +380,20 @@ END $$;
 CREATE OR REPLACE FUNCTION df._named(run text, scopes integer[], names text[])
 RETURNS TABLE (name text, value text, columns text)
 LANGUAGE sql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    -- OFFSET 0: each by the whole key, where the planner would read all that the run has named.
     SELECT DISTINCT ON (v.name) v.name, v.value::text, v.columns::text
-    FROM unnest(scopes) WITH ORDINALITY AS s (scope, distance) JOIN df.values v ON v.scope = s.scope
-    WHERE v.instance_id = run AND v.name = ANY (names) AND v.submitted_by = df._me()
+    FROM unnest(scopes) WITH ORDINALITY AS s (scope, distance) CROSS JOIN unnest(names) AS n (name)
+    CROSS JOIN LATERAL (SELECT * FROM df.values v WHERE v.instance_id = run AND v.scope = s.scope AND v.name = n.name
+                        AND v.submitted_by = df._me() OFFSET 0) v
     ORDER BY v.name, s.distance
+$$;
+
+-- What running handlers say of themselves, as long as the attempts are current. Takes no lock of a run, and is no transition.
+CREATE OR REPLACE FUNCTION df._note_progress(said json) RETURNS void
+LANGUAGE sql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    UPDATE df.nodes n SET progress = jsonb_build_object('fraction', c.fraction, 'note', c.note)
+    FROM json_to_recordset(said) AS c (run text, node_id integer, token uuid, fraction double precision, note text)
+    WHERE n.instance_id = c.run AND n.node_id = c.node_id AND n.token = c.token AND n.status = 'running' AND n.submitted_by = df._me()
 $$;
 
 -- This node's statement cannot run in a transaction block: committed before it is executed a second time.

@@ -189,7 +189,8 @@ BEGIN
             SELECT h.node_id, s.node_id INTO found_node, found_gate
             FROM df.scopes s CROSS JOIN LATERAL (
                 SELECT n.node_id, n.ready_at FROM df.nodes n
-                WHERE n.status = 'ready' AND n.submitted_by = df._me() AND n.instance_id = run AND n.gate = s.node_id
+                -- `gate >= 0` is what the index says: without it the whole run is read and sorted for each leaf.
+                WHERE n.status = 'ready' AND n.gate >= 0 AND n.submitted_by = df._me() AND n.instance_id = run AND n.gate = s.node_id
                   AND n.ready_at <= cutoff AND (suspect OR n.losses = 0) AND n.node_id <> ALL (nodes)
                 ORDER BY n.ready_at, n.node_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) h
             WHERE s.instance_id = run AND df._scope_room(run, s.node_id, gates) > 0

@@ -44,18 +44,63 @@ RETURNS TABLE (
     node_id integer, parent_id integer, ord integer, depth integer, node_type text, query text, result_name text, handler text,
     status text, attempt integer, losses integer, ready_at timestamptz, started_at timestamptz, finished_at timestamptz,
     error jsonb, result_node integer, result_preview text, row_count bigint, result_bytes bigint, columns jsonb,
-    engine_id text, exactly_once boolean, iteration integer, abandoned integer, options jsonb, reused_run text, reused_node integer)
+    engine_id text, exactly_once boolean, iteration integer, abandoned integer, options jsonb, reused_run text, reused_node integer,
+    element integer[], size integer, progress jsonb)
 LANGUAGE sql STABLE AS $$
     SELECT w.node_id, w.parent_id, w.ord, w.depth, n.node_type, w.node ->> 'query', w.node ->> 'result_name', n.handler,
-           n.status, n.attempt, n.losses, n.ready_at, n.started_at, n.finished_at,
+           CASE n.status WHEN 'pattern' THEN 'pending' ELSE n.status END, n.attempt, n.losses, n.ready_at, n.started_at, n.finished_at,
            n.error, n.result_node, df._preview(n.result, r.text), df._row_count(n.result), octet_length(r.text)::bigint, n.columns,
            n.engine_id, n.node_type = 'SQL' AND NOT n.autocommit, n.iteration, n.abandoned, w.node -> 'options',
-           n.reused_run, n.reused_node
-    FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
-    JOIN df.nodes n ON n.instance_id = d.instance_id AND n.node_id = w.node_id
+           n.reused_run, n.reused_node, n.element, n.size, n.progress
+    FROM df._nodes_of($1) w JOIN df.nodes n ON n.instance_id = $1 AND n.node_id = w.node_id
     CROSS JOIN LATERAL (SELECT n.result::text AS text OFFSET 0) r  -- once: results may be large
-    WHERE d.instance_id = $1 ORDER BY w.node_id
+    ORDER BY w.place
 $$;
+
+-- The nodes of a run, those of its graph and the elements of its MAPs, in the order of `place`: pre-order. The body of a MAP is
+-- there only as long as the elements that are like it are not.
+CREATE OR REPLACE FUNCTION df._nodes_of(run text)
+RETURNS TABLE (node_id integer, parent_id integer, ord integer, depth integer, place integer[], node jsonb, origin integer)
+LANGUAGE sql STABLE AS $$
+    SELECT w.node_id, w.parent_id, w.ord, w.depth, ARRAY[w.node_id], w.node, w.node_id
+    FROM df.definitions d
+    CROSS JOIN LATERAL (SELECT ARRAY(SELECT DISTINCT n.pattern FROM df.nodes n WHERE n.instance_id = run AND n.pattern IS NOT NULL) AS patterns OFFSET 0) e
+    CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
+    WHERE d.instance_id = run AND w.node_id <> ALL (e.patterns)
+    UNION ALL
+    SELECT * FROM df._elements_of(run)
+$$;
+
+CREATE OR REPLACE FUNCTION df._elements_of(run text)
+RETURNS TABLE (node_id integer, parent_id integer, ord integer, depth integer, place integer[], node jsonb, origin integer)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM df.definitions d WHERE d.instance_id = run AND strpos(d.graph::text, '"MAP"') > 0) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH RECURSIVE walk AS MATERIALIZED (
+        SELECT w.* FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w WHERE d.instance_id = run
+    ), inside AS (
+        SELECT w.node_id, '{}'::integer[] AS maps FROM walk w WHERE w.parent_id IS NULL
+        UNION ALL
+        SELECT w.node_id, CASE WHEN p.node ->> 'node_type' = 'MAP' THEN i.maps || p.node_id ELSE i.maps END
+        FROM inside i JOIN walk p ON p.node_id = i.node_id JOIN walk w ON w.parent_id = p.node_id
+    )
+    SELECT n.node_id, m.node_id, CASE WHEN e.is_root THEN n.element[cardinality(n.element)] + 1 ELSE w.ord END, w.depth,
+           (SELECT array_agg(v.number ORDER BY u.level, v.second)
+            FROM unnest(i.maps, n.element) WITH ORDINALITY AS u (map, index, level)
+            CROSS JOIN LATERAL (VALUES (u.map, 1), (u.index, 2)) AS v (number, second)) || w.node_id,
+           CASE WHEN e.is_root AND o.node IS NOT NULL  -- an element is called after its map
+               THEN jsonb_build_object('result_name', format('%s[%s]', o.node ->> 'result_name', n.element[cardinality(n.element)])) || w.node
+               ELSE w.node END, w.node_id
+    FROM df.nodes n JOIN walk w ON w.node_id = n.pattern JOIN inside i ON i.node_id = n.pattern
+    CROSS JOIN LATERAL (SELECT w.parent_id = i.maps[cardinality(i.maps)] AS is_root) AS e
+    LEFT JOIN walk o ON o.node_id = w.parent_id AND o.node ->> 'result_name' IS NOT NULL
+    JOIN df.nodes m ON m.instance_id = run AND coalesce(m.pattern, m.node_id) = w.parent_id
+     AND coalesce(m.element, '{}') = CASE WHEN e.is_root THEN n.element[:cardinality(n.element) - 1] ELSE n.element END
+    WHERE n.instance_id = run AND n.status <> 'pattern';
+END $$;
 
 -- At most about 2 kB of a result: the whole, or a row set of the first rows that fit, or the beginning of its text.
 CREATE OR REPLACE FUNCTION df._preview(result jsonb, text text) RETURNS text
@@ -132,7 +177,7 @@ LANGUAGE sql STABLE AS $$
                coalesce(bool_or(n.status = 'ready' AND n.attempt + n.losses > 0), false) AS again,
                coalesce(bool_or(n.status = 'waiting'), false) AS waits
         FROM (SELECT n.*, n.node_type NOT IN ('THEN', 'JOIN', 'RACE', 'IF', 'LOOP', 'FLOW', 'MAP') AS is_leaf
-              FROM df.nodes n WHERE n.instance_id = i.id) n) n
+              FROM df.nodes n WHERE n.instance_id = i.id AND n.status <> 'pattern') n) n
     ORDER BY i.created_at DESC, i.id
 $$;
 
@@ -210,3 +255,11 @@ BEGIN
     END IF;
     RETURN NEXT;
 END $$;
+
+-- The nodes of a graph that have a name; the body of a MAP is called after that.
+CREATE OR REPLACE FUNCTION df._names(graph jsonb) RETURNS TABLE (node_id integer, name text)
+LANGUAGE sql IMMUTABLE AS $$
+    WITH walk AS MATERIALIZED (SELECT w.node_id, w.parent_id, w.node ->> 'result_name' AS name, w.node ->> 'node_type' = 'MAP' AS maps FROM df._walk(graph) w)
+    SELECT w.node_id, coalesce(w.name, m.name) FROM walk w LEFT JOIN walk m ON m.node_id = w.parent_id AND m.maps
+    WHERE coalesce(w.name, m.name) IS NOT NULL
+$$;

@@ -162,9 +162,9 @@ LANGUAGE sql VOLATILE STRICT AS $$
     WITH RECURSIVE found AS MATERIALIZED (
         SELECT w.node_id, w.parent_id, w.ord, w.node, n.node_type, n.status, n.iteration, n.result, n.result_node,
                df._four_words(n.status) AS word, coalesce(greatest(n.started_at, n.finished_at), d.created_at) AS updated_at
-        FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
+        FROM df.definitions d CROSS JOIN df._nodes_of($1) w
         JOIN df.nodes n ON n.instance_id = d.instance_id AND n.node_id = w.node_id
-        WHERE d.instance_id = $1
+        WHERE d.instance_id = $1 AND n.status <> 'pattern'
     ), children AS (
         SELECT f.parent_id, max(f.node_id) FILTER (WHERE f.ord = 1) AS left_node, max(f.node_id) FILTER (WHERE f.ord = 2) AS right_node,
                max(f.node_id) FILTER (WHERE f.ord = 3) AS condition_node,

@@ -123,7 +123,7 @@ LANGUAGE sql STABLE AS $$
         GROUP BY b.line
     )
     SELECT d.line, d.node_id, p.node_id, cardinality(d.place), d.kind, d.node ->> 'result_name',
-           d.prefix, d.connector, d.heading, df._label(d.node), n.status, df._mark(n.status), n.iteration, l.policy,
+           d.prefix, d.connector, d.heading, df._label(d.node), nullif(n.status, 'pattern'), df._mark(nullif(n.status, 'pattern')), n.iteration, l.policy,
            CASE WHEN h.node_id IS NOT NULL THEN coalesce(df._ordinal(h.place) || ' in line for ' || h.barrier, 'held back by the ' || df._barrier(h.barrier)) END
     FROM numbered d
     LEFT JOIN numbered p ON p.place = d.place[:cardinality(d.place) - 1] AND d.place <> '{}'
@@ -178,7 +178,7 @@ LANGUAGE sql IMMUTABLE AS $$
            CASE k.kind
                WHEN 'IF' THEN CASE c.ord WHEN 3 THEN '? condition:' WHEN 1 THEN k.rows_of || '✓ then:' ELSE '✗ else:' END
                WHEN 'LOOP' THEN CASE WHEN c.ord <> 3 THEN '↻ body:' WHEN df._is_until($1) THEN '? until:' ELSE '? while:' END
-               WHEN 'FLOW' THEN format('◆ step %s:', c.ord - 3)
+               WHEN 'FLOW' THEN concat(format('◆ step %s:', c.ord - 3), df._step_words(($1 ->> 'query')::json -> 'steps' -> c.ord - 4))
                WHEN 'MAP' THEN '∀ element:'
                ELSE format('║ branch %s:', CASE WHEN c.ord > 3 THEN c.ord - 1 ELSE c.ord END) END,
            c.node
@@ -197,6 +197,14 @@ LANGUAGE sql IMMUTABLE AS $$
     WHERE jsonb_typeof(c.node) = 'object'
 $$;
 
+-- What a step of a FLOW waits for, and under which condition it runs.
+CREATE OR REPLACE FUNCTION df._step_words(step json) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT concat(' after ' || (SELECT string_agg(a.slug, ', ' ORDER BY a.n) FROM json_array_elements_text(step -> 'after') WITH ORDINALITY AS a (slug, n)),
+                  ' if ' || df._cut((step -> 'if')::text, 50), ' if_not ' || df._cut((step -> 'if_not')::text, 50),
+                  ' if_skipped ' || (step ->> 'if_skipped'))
+$$;
+
 -- One node in one line, without its children; of a valid graph.
 CREATE OR REPLACE FUNCTION df._label(node jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -211,7 +219,8 @@ LANGUAGE sql IMMUTABLE AS $$
             WHEN 'LOOP' THEN CASE WHEN k.node ->> 'condition_node' IS NULL THEN 'LOOP (infinite)'
                                   WHEN df._is_until(k.node) THEN 'LOOP (until)' ELSE 'LOOP (while)' END
             WHEN 'JOIN' THEN format('JOIN (%s)', 2 + k.extras)
-            WHEN 'FLOW' THEN format('FLOW (%s)', k.extras)
+            WHEN 'FLOW' THEN format('FLOW %s (%s)', coalesce(k.query::jsonb ->> 'slug', '?'), k.extras)
+            WHEN 'MAP' THEN format('MAP over %s', coalesce(k.query::jsonb ->> 'over', '?'))
             WHEN 'PYTHON' THEN format('PYTHON %s', k.query::jsonb ->> 'handler')
             ELSE CASE WHEN k.kind IN ('HTTP', 'HTTP_MULTIPART')
                       THEN format('%s %s %s', k.kind, k.query::jsonb ->> 'method', df._cut(k.query::jsonb ->> 'url', 40)) ELSE k.kind END

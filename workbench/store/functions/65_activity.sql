@@ -122,11 +122,19 @@ LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT CASE WHEN b.said IS NULL THEN '[]' ELSE jsonb_build_array(b.said || '; ') END || df._reason(kind, s.subject, number, most, since, due, now)
                || CASE WHEN has_engine OR df._kind_state(kind) <> 'waiting' THEN '[]'::jsonb
                        WHEN due IS NULL THEN '["; needs an engine"]' ELSE '["; needs an engine then"]' END
-               || CASE WHEN kind = 'running' THEN df._scope_line(run) ELSE '[]' END,
+               || CASE WHEN kind = 'running' THEN df._progress_line(run, node) || df._scope_line(run) ELSE '[]' END,
            e.message, e.at
     FROM (SELECT CASE WHEN kind = 'signal' THEN df._signal_of(run, node) ELSE subject END AS subject OFFSET 0) s  -- once
     LEFT JOIN LATERAL (SELECT f.said FROM df._failed_branches(run) f WHERE failed > 0) b ON true
     LEFT JOIN LATERAL df._last_error(run) e ON true
+$$;
+
+-- What a running handler says of itself.
+CREATE OR REPLACE FUNCTION df._progress_line(run text, node integer) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce((
+        SELECT jsonb_build_array(concat(format(': %s %%', floor((n.progress ->> 'fraction')::numeric * 100)), ', ' || (n.progress ->> 'note')))
+        FROM df.nodes n WHERE n.instance_id = run AND n.node_id = node AND n.progress IS NOT NULL), '[]')
 $$;
 
 -- What waits for a run's fullest scope while others of it are under way; nothing when none does.
@@ -188,7 +196,8 @@ $$;
 CREATE OR REPLACE FUNCTION df._signal_of(run text, number integer) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT (w.node ->> 'query')::jsonb ->> 'signal_name'
-    FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w WHERE d.instance_id = run AND w.node_id = number
+    FROM df.nodes n JOIN df.definitions d ON d.instance_id = run CROSS JOIN LATERAL df._walk(d.graph::jsonb) w
+    WHERE n.instance_id = run AND n.node_id = number AND w.node_id = coalesce(n.pattern, number)
 $$;
 
 -- The name of the first signal that a run waits for.
@@ -264,7 +273,7 @@ LANGUAGE sql STABLE ROWS 1 AS $$
     FROM (SELECT w.parent_id, array_agg(w.branch::text ORDER BY w.branch) FILTER (WHERE n.status = 'failed') AS failed,
                  count(*) FILTER (WHERE n.status NOT IN ('completed', 'failed', 'cancelled', 'skipped')) AS left
           FROM (SELECT w.node_id, w.parent_id, row_number() OVER (PARTITION BY w.parent_id ORDER BY w.ord) AS branch
-                FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w WHERE d.instance_id = run) w
+                FROM df._nodes_of(run) w) w
           JOIN df.nodes n ON n.instance_id = run AND n.node_id = w.node_id
           JOIN df.nodes j ON j.instance_id = run AND j.node_id = w.parent_id AND j.node_type = 'JOIN' AND j.status = 'running'
           GROUP BY w.parent_id) b
