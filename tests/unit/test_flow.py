@@ -12,7 +12,9 @@ from workbench.errors import GraphError, HandlerError
 from workbench.flow import Flow
 from workbench.graph.build import as_node, seq, sql
 from workbench.graph.control import each, join
+from workbench.graph.policies import with_retry
 from workbench.graph.validate import validate
+from workbench.graph.waiting import sleep
 from workbench.simulated import Fails, Outcomes, Succeeds, simulate
 
 
@@ -91,6 +93,16 @@ def test_a_steps_own_options_win(flow: Flow) -> None:
     assert last.options == {"timeout": 2}
 
 
+def test_a_map_that_is_added_has_its_limits_where_they_belong() -> None:
+    flow = Flow("f", timeout=9)
+    flow.add("m", with_retry(each("input", "SELECT 1"), max_attempts=7), timeout=5, start_delay=2)
+    (mapped,) = flow.graph().extra
+    assert (mapped.options, mapped.retry) == ({"start_delay": 2}, {"max_attempts": 7})
+    assert mapped.left is not None
+    assert mapped.left.options == {"timeout": 5}
+    validate(flow.graph())
+
+
 def test_conditions_and_modes_are_in_the_config(flow: Flow) -> None:
     flow.step(
         if_={"website": {"kind": "shop"}}, if_not={"fetch": []}, if_skipped=website,
@@ -167,6 +179,8 @@ def other(slug: str) -> Any:
         (lambda f: f.map(if_={"x": 1})(fetch), "a list, which never contains"),
         (lambda f: f.step(return_exceptions=True)(nothing), "no option 'return_exceptions'"),
         (lambda f: f.map(over=website, return_exceptions=1)(fetch), "must be True or False"),
+        (lambda f: f.add("a", sleep(1), timeout=5), "timeout does not apply to SLEEP"),
+        (lambda f: f.add("a", sleep(1), start_delay=5), "start_delay does not apply to SLEEP"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_and_changes_nothing(

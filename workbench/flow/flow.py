@@ -318,6 +318,10 @@ class Flow:
                 f"step {step.slug!r}: if_skipped={step.options.if_skipped!r} is none of the steps "
                 "that it depends on; add it to after=[…]"
             )
+        if (useless := step.options.without_use(step.node)) is not None:
+            raise GraphError(
+                f"step {step.slug!r}: {useless} does not apply to {step.node.node_type}; leave it out"
+            )
         if step.maps and not step.after and step.options.if_:
             raise GraphError(
                 f"map {step.slug!r} goes over the run's input, a list, which never contains the "
@@ -351,23 +355,18 @@ class Flow:
         return {"step": step.slug, **after, **step.options.conditions()}
 
     def _child(self, step: _Step) -> Node:
-        limits = step.options.or_else(self._options)
-        node = limits.apply(step.node)
+        node = step.node
         if step.maps:
-            body = replace(node, options=limits.only("timeout", of=node))
             config: dict[str, Any] = {
                 "over": step.over or "input",
                 "as": _element_name(step.after),
             }
             if step.options.return_exceptions:
                 config["return_exceptions"] = True
-            node = Node(
-                "MAP",
-                left=replace(body, retry=None),
-                query=encode(config),
-                options=limits.only("start_delay", of=node),
-            )
-        return replace(node, result_name=step.slug, retry=step.options.retry)
+            node = Node("MAP", left=node, query=encode(config))
+        node = step.options.or_else(self._options).limit(node)
+        retry = {**(node.retry or {}), **(step.options.retry or {})}
+        return replace(node, result_name=step.slug, retry=retry or None)
 
     def __iter__(self) -> Iterator[str]:
         """The slugs of its steps, in the order in which they were defined."""

@@ -88,8 +88,12 @@ class Options:
             start_delay=flow.start_delay if self.start_delay is None else self.start_delay,
         )
 
-    def apply(self, node: Node) -> Node:
-        """A step's node with its limits, as far as its type has any."""
+    def limit(self, node: Node) -> Node:
+        """A step's node with its limits, as far as its type has any; the timeout of a map is that of
+        each element.
+        """
+        if node.node_type == "MAP" and node.left is not None:
+            node = replace(node, left=replace(self, start_delay=0).limit(node.left))
         known = OPTIONS.get(node.node_type, ())
         options = dict(node.options or {})
         if self.timeout is not None and "timeout" in known:
@@ -98,10 +102,14 @@ class Options:
             options["start_delay"] = self.start_delay
         return replace(node, options=options or None)
 
-    @staticmethod
-    def only(key: str, of: Node) -> dict[str, Any] | None:
-        """One of a node's options, if it has it."""
-        return {key: of.options[key]} if of.options and key in of.options else None
+    def without_use(self, node: Node) -> str | None:
+        """A limit that the step itself names, and that its node cannot have."""
+        body = node.left if node.node_type == "MAP" and node.left is not None else node
+        if self.timeout is not None and "timeout" not in OPTIONS.get(body.node_type, ()):
+            return "timeout"
+        if self.start_delay and "start_delay" not in OPTIONS.get(node.node_type, ()):
+            return "start_delay"
+        return None
 
 
 def _retry(what: str, said: Mapping[str, Any]) -> Mapping[str, Any] | None:
