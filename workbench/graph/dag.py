@@ -30,6 +30,7 @@ _LEAVES: Final = (
 _STEP_KEYS: Final = (
     "step", "after", "if", "if_not", "if_skipped", "when_unmet", "when_exhausted",
 )  # fmt: skip
+_FLOW_KEYS: Final = ("slug", "steps")
 _MAP_KEYS: Final = ("over", "as", "return_exceptions")
 
 
@@ -63,6 +64,9 @@ def map_fault(config: Mapping[str, Any]) -> str | None:
 
 def flow_fault(config: Mapping[str, Any], children: Sequence[Node]) -> str | None:
     """Tell what is wrong with the config of a FLOW and its steps."""
+    for key in config:
+        if key not in _FLOW_KEYS:
+            return f"unknown key {key!r} in FLOW; use {', '.join(_FLOW_KEYS)}"
     if fault := slug_fault(config["slug"]):
         return f"flow: {fault}"
     steps = config["steps"]
@@ -94,17 +98,38 @@ def _step_fault(step: Mapping[str, Any], child: Node, known: Sequence[str]) -> s
         return f"a step is a single leaf or a map of one, not {body.node_type}"
     if child.result_name != step["step"]:
         return f"its node must bear its slug as result_name, not {shown(child.result_name)}"
-    return _after_fault(step, known) or _over_fault(step, child) or _condition_fault(step)
+    return (
+        _after_fault(step, known)
+        or _over_fault(step, child)
+        or _condition_fault(step)
+        or _never_fault(step, child)
+    )
 
 
 def _over_fault(step: Mapping[str, Any], child: Node) -> str | None:
     """A map goes over one of the steps that it depends on, or over the run's input."""
     if child.node_type != "MAP":
         return None
-    over = parse(child.query or "{}").get("over")
+    try:
+        config = parse(child.query or "{}")
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict) or "over" not in config:
+        return None  # the map's own fault, which says more
+    over = config["over"]
     if over == RESERVED_NAME or over in step.get("after", []):
         return None
     return f"it goes over {shown(over)}, which is none of the steps that it depends on"
+
+
+def _never_fault(step: Mapping[str, Any], child: Node) -> str | None:
+    """A map without dependencies has the run's input as its subject: a list, never an object."""
+    if child.node_type != "MAP" or step.get("after") or "if" not in step:
+        return None
+    return (
+        "it goes over the run's input, a list, which never contains the object in if; put the "
+        "condition on a step before it"
+    )
 
 
 def _after_fault(step: Mapping[str, Any], known: Sequence[str]) -> str | None:
