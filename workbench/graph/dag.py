@@ -72,7 +72,11 @@ def flow_fault(config: Mapping[str, Any], children: Sequence[Node]) -> str | Non
     steps = config["steps"]
     if not isinstance(steps, list) or len(steps) != len(children):
         return f"steps in FLOW must be a list of {len(children)}, one for each of extra_nodes"
-    known: list[str] = []
+    return _slugs_fault(steps) or _steps_fault(steps, children)
+
+
+def _slugs_fault(steps: Sequence[Any]) -> str | None:
+    known: set[str] = set()
     for step in steps:
         if not isinstance(step, dict) or "step" not in step:
             return "a step in FLOW must be an object with the key 'step'"
@@ -80,7 +84,12 @@ def flow_fault(config: Mapping[str, Any], children: Sequence[Node]) -> str | Non
             return f"step: {fault}"
         if step["step"] in known:
             return f"step {step['step']!r} is there twice; give one of them another slug"
-        known.append(step["step"])
+        known.add(step["step"])
+    return None
+
+
+def _steps_fault(steps: Sequence[Mapping[str, Any]], children: Sequence[Node]) -> str | None:
+    known = [step["step"] for step in steps]
     for step, child in zip(steps, children, strict=True):
         if fault := _step_fault(step, child, known):
             return f"step {step['step']!r}: {fault}"
