@@ -12,6 +12,7 @@ from workbench.errors import GraphError, HandlerError
 from workbench.flow import Flow
 from workbench.graph.build import as_node, seq, sql
 from workbench.graph.control import each, join
+from workbench.graph.node import Node
 from workbench.graph.policies import with_retry
 from workbench.graph.validate import validate
 from workbench.graph.waiting import sleep
@@ -179,6 +180,10 @@ def other(slug: str) -> Any:
         (lambda f: f.map(if_={"x": 1})(fetch), "a list, which never contains"),
         (lambda f: f.step(return_exceptions=True)(nothing), "no option 'return_exceptions'"),
         (lambda f: f.map(over=website, return_exceptions=1)(fetch), "must be True or False"),
+        (lambda f: f.add("a", "SELECT 1", after=[other("fetch")]), "depends on 'elsewhere:fetch'"),
+        (lambda f: f.map(over=["website", "fetch"])(fetch), "goes over one step"),
+        (lambda f: f.map(over="input")(fetch), "leave over= out"),
+        (lambda f: f.map(if_={})(fetch), "a list, which never contains"),
         (lambda f: f.add("a", sleep(1), timeout=5), "timeout does not apply to SLEEP"),
         (lambda f: f.add("a", sleep(1), start_delay=5), "start_delay does not apply to SLEEP"),
     ],
@@ -204,11 +209,10 @@ def test_slugs_of_flows_are_checked(slug: str) -> None:
 
 
 def test_what_is_added_must_be_a_leaf(flow: Flow) -> None:
-    flow.add("two", seq("SELECT 1", "SELECT 2"))
     with pytest.raises(
         GraphError, match="step 'two': a step is a single leaf or a map of one, not THEN"
     ):
-        validate(flow.graph())
+        flow.add("two", seq("SELECT 1", "SELECT 2"))
 
 
 def test_a_map_goes_over_what_it_depends_on(flow: Flow) -> None:
@@ -226,3 +230,25 @@ def test_a_flow_can_be_simulated() -> None:
     assert list(zip(frame["name"], frame["attempt"], strict=True)) == [
         ("pages", 1), ("price[0]", 1), ("price[1]", 1), ("price[0]", 2), ("price[1]", 2),
     ]  # fmt: skip
+
+
+def test_flows_are_joined_like_nodes(flow: Flow) -> None:
+    graph = flow.graph()
+    assert (flow & flow) == (graph & graph)
+    assert ("SELECT 1" >> flow >> "SELECT 2") == ("SELECT 1" >> graph >> "SELECT 2")
+    assert (flow | "SELECT 1") == (graph | "SELECT 1")
+    assert flow.named("x") == graph.named("x")
+
+
+def test_what_was_said_is_kept_as_it_was(flow: Flow) -> None:
+    pattern = {"website": {"k": [1]}}
+    flow.add("a", "SELECT 1", after=website, if_=pattern)
+    before = flow.graph()
+    pattern["website"]["k"].append(2)
+    assert flow.graph() == before
+
+
+def test_a_nodes_own_limits_beat_those_of_the_flow() -> None:
+    flow = Flow("f", timeout=7)
+    flow.add("a", Node("SQL", query="SELECT 1", options={"timeout": 3}))
+    assert flow.graph().extra[0].options == {"timeout": 3}

@@ -13,7 +13,15 @@ from workbench.graph.configs import json_type, parse, shown
 from workbench.graph.node import Node
 from workbench.graph.shapes import RESERVED_NAME, is_identifier
 
-__all__ = ["MODES", "RESERVED_SLUGS", "cycle", "flow_fault", "map_fault", "slug_fault"]
+__all__ = [
+    "MODES",
+    "RESERVED_SLUGS",
+    "cycle",
+    "flow_fault",
+    "leaf_fault",
+    "map_fault",
+    "slug_fault",
+]
 
 MODES: Final[dict[str, tuple[str, ...]]] = {
     "when_unmet": ("skip", "skip-cascade", "fail"),
@@ -98,13 +106,20 @@ def _steps_fault(steps: Sequence[Mapping[str, Any]], children: Sequence[Node]) -
     return None
 
 
+def leaf_fault(child: Node) -> str | None:
+    """Tell why a node cannot be a step, or None."""
+    body = child.left if child.node_type == "MAP" and child.left is not None else child
+    if body.node_type in _LEAVES:
+        return None
+    return f"a step is a single leaf or a map of one, not {body.node_type}"
+
+
 def _step_fault(step: Mapping[str, Any], child: Node, known: Sequence[str]) -> str | None:
     for key in step:
         if key not in _STEP_KEYS:
             return f"unknown key {key!r}; use {', '.join(_STEP_KEYS)}"
-    body = child.left if child.node_type == "MAP" and child.left is not None else child
-    if body.node_type not in _LEAVES:
-        return f"a step is a single leaf or a map of one, not {body.node_type}"
+    if fault := leaf_fault(child):
+        return fault
     if child.result_name != step["step"]:
         return f"its node must bear its slug as result_name, not {shown(child.result_name)}"
     return (

@@ -160,7 +160,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     map record;
 BEGIN
-    IF df._elements(input) IS NOT NULL THEN
+    IF jsonb_typeof(input) = 'array' THEN
         RETURN;
     END IF;
     FOR map IN
