@@ -91,6 +91,7 @@ REFUSED = [
     made({"slug": "f"}),
     made({"steps": []}),
     made([]),
+    made({"slug": "f", "steps": [], "more": 1}),
     made({"slug": "1", "steps": []}),
     made({"slug": "input", "steps": []}),
     made({"slug": 5, "steps": []}),
@@ -112,12 +113,26 @@ REFUSED = [
     steps({**STEP, "if_skipped": "b"}),
     steps({**STEP, "when_unmet": "stop"}),
     steps({**STEP, "when_exhausted": 1}),
+    steps({**STEP, "if": None}),
+    steps({**STEP, "after": None}),
+    steps({**STEP, "when_unmet": None}),
+    steps({**STEP, "when_exhausted": None}),
+    steps({**STEP, "when_exhausted": ["skip"]}),
     steps({**STEP, "after": ["b"]}, {"step": "b", "after": ["a"]}),
     steps({"step": "c", "after": ["a"]}, {**STEP, "after": ["b"]}, {"step": "b", "after": ["a"]}),
     made({"slug": "f", "steps": [STEP]}, ONE),
     made({"slug": "f", "steps": [STEP]}, (ONE >> ONE).named("a")),
     made({"slug": "f", "steps": [STEP]}, each("input", ONE >> ONE).named("a")),
     made({"slug": "f", "steps": [STEP]}, each("b", ONE).named("a")),
+    made({"slug": "f", "steps": [{**STEP, "if": {}}]}, each("input", ONE).named("a")),
+    made(
+        {"slug": "f", "steps": [{**STEP, "after": [], "if": {"x": 1}}]},
+        each("input", ONE).named("a"),
+    ),
+    *(
+        made({"slug": "f", "steps": [STEP]}, Node("MAP", left=ONE, query=query, result_name="a"))
+        for query in ("nonsense", "[]", "5", "{}", '{"over":null,"as":"b"}', None)
+    ),
     Node("MAP", left=ONE, query="{}"),
     Node("MAP", left=ONE, query='{"over":"a"}'),
     Node("MAP", left=ONE, query='{"over":1,"as":"b"}'),
@@ -148,7 +163,7 @@ def test_both_sides_take_what_is_right(conn: psycopg.Connection, graph: Node) ->
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.sampled_from([0, 1, 1.0, 2, "a", "1"]),
+    st.none() | st.booleans() | st.sampled_from([0, 1, 1.0, 10**23, 1e23, "a", "1"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
     max_leaves=6,
 )  # fmt: skip

@@ -13,6 +13,9 @@ from typing import Any
 
 __all__ = ["Ending", "Given", "Made", "contains", "interpret"]
 
+#: What stands in the place of a value that a call would have returned.
+ERROR = {"type": "Error", "message": "simulated failure"}
+
 
 @dataclass(frozen=True)
 class Given:
@@ -81,7 +84,7 @@ def _judge(step: Given, steps: list[Given], made: dict[str, Made], given: Any) -
     if elements == [] and step.over is not None:
         return Made("completed", output=[])
     if step.outcome is None and step.return_exceptions:
-        return Made("completed", output=["error"] * len(elements))
+        return Made("completed", output=[ERROR] * len(elements))
     if step.outcome is None:
         mode = step.when_exhausted
         if mode == "fail":
@@ -95,14 +98,14 @@ def _judge(step: Given, steps: list[Given], made: dict[str, Made], given: Any) -
 
 
 def _is_mapped(step: Given, steps: list[Given], made: dict[str, Made], output: Any) -> bool:
-    """Whether a map goes over this output, and what is known of its condition does not skip it."""
-    for other in steps:
-        if other.over == step.slug and other.slug not in made:
-            asked = (other.if_ or {}).items()
-            known = all(key in other.after for key, _ in asked)
-            if known and all(contains(output, p) for key, p in asked if key == step.slug):
-                return True
-    return False
+    """Whether a map goes over this output, and its condition does not skip it first."""
+    completed = {**made, step.slug: Made("completed", output=output)}
+    return any(
+        other.over == step.slug
+        and other.slug not in made
+        and (other.when_unmet == "fail" or _is_met(other, completed, None))
+        for other in steps
+    )
 
 
 def _is_met(step: Given, made: dict[str, Made], given: Any) -> bool:

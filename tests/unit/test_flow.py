@@ -12,7 +12,10 @@ from workbench.errors import GraphError, HandlerError
 from workbench.flow import Flow
 from workbench.graph.build import as_node, seq, sql
 from workbench.graph.control import each, join
+from workbench.graph.node import Node
+from workbench.graph.policies import with_retry
 from workbench.graph.validate import validate
+from workbench.graph.waiting import sleep
 from workbench.simulated import Fails, Outcomes, Succeeds, simulate
 
 
@@ -91,6 +94,16 @@ def test_a_steps_own_options_win(flow: Flow) -> None:
     assert last.options == {"timeout": 2}
 
 
+def test_a_map_that_is_added_has_its_limits_where_they_belong() -> None:
+    flow = Flow("f", timeout=9)
+    flow.add("m", with_retry(each("input", "SELECT 1"), max_attempts=7), timeout=5, start_delay=2)
+    (mapped,) = flow.graph().extra
+    assert (mapped.options, mapped.retry) == ({"start_delay": 2}, {"max_attempts": 7})
+    assert mapped.left is not None
+    assert mapped.left.options == {"timeout": 5}
+    validate(flow.graph())
+
+
 def test_conditions_and_modes_are_in_the_config(flow: Flow) -> None:
     flow.step(
         if_={"website": {"kind": "shop"}}, if_not={"fetch": []}, if_skipped=website,
@@ -167,6 +180,12 @@ def other(slug: str) -> Any:
         (lambda f: f.map(if_={"x": 1})(fetch), "a list, which never contains"),
         (lambda f: f.step(return_exceptions=True)(nothing), "no option 'return_exceptions'"),
         (lambda f: f.map(over=website, return_exceptions=1)(fetch), "must be True or False"),
+        (lambda f: f.add("a", "SELECT 1", after=[other("fetch")]), "depends on 'elsewhere:fetch'"),
+        (lambda f: f.map(over=["website", "fetch"])(fetch), "goes over one step"),
+        (lambda f: f.map(over="input")(fetch), "leave over= out"),
+        (lambda f: f.map(if_={})(fetch), "a list, which never contains"),
+        (lambda f: f.add("a", sleep(1), timeout=5), "timeout does not apply to SLEEP"),
+        (lambda f: f.add("a", sleep(1), start_delay=5), "start_delay does not apply to SLEEP"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_and_changes_nothing(
@@ -190,11 +209,10 @@ def test_slugs_of_flows_are_checked(slug: str) -> None:
 
 
 def test_what_is_added_must_be_a_leaf(flow: Flow) -> None:
-    flow.add("two", seq("SELECT 1", "SELECT 2"))
     with pytest.raises(
         GraphError, match="step 'two': a step is a single leaf or a map of one, not THEN"
     ):
-        validate(flow.graph())
+        flow.add("two", seq("SELECT 1", "SELECT 2"))
 
 
 def test_a_map_goes_over_what_it_depends_on(flow: Flow) -> None:
@@ -212,3 +230,25 @@ def test_a_flow_can_be_simulated() -> None:
     assert list(zip(frame["name"], frame["attempt"], strict=True)) == [
         ("pages", 1), ("price[0]", 1), ("price[1]", 1), ("price[0]", 2), ("price[1]", 2),
     ]  # fmt: skip
+
+
+def test_flows_are_joined_like_nodes(flow: Flow) -> None:
+    graph = flow.graph()
+    assert (flow & flow) == (graph & graph)
+    assert ("SELECT 1" >> flow >> "SELECT 2") == ("SELECT 1" >> graph >> "SELECT 2")
+    assert (flow | "SELECT 1") == (graph | "SELECT 1")
+    assert flow.named("x") == graph.named("x")
+
+
+def test_what_was_said_is_kept_as_it_was(flow: Flow) -> None:
+    pattern = {"website": {"k": [1]}}
+    flow.add("a", "SELECT 1", after=website, if_=pattern)
+    before = flow.graph()
+    pattern["website"]["k"].append(2)
+    assert flow.graph() == before
+
+
+def test_a_nodes_own_limits_beat_those_of_the_flow() -> None:
+    flow = Flow("f", timeout=7)
+    flow.add("a", Node("SQL", query="SELECT 1", options={"timeout": 3}))
+    assert flow.graph().extra[0].options == {"timeout": 3}

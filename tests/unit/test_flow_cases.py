@@ -109,6 +109,31 @@ def test_12_unless_the_condition_of_the_map_skips_it() -> None:
     assert done.statuses == {"p": "completed", "m": "skipped", "c": "completed"}
 
 
+@pytest.mark.parametrize(
+    ("before", "condition"),
+    [
+        ("", {"if_not": {"p": {"no": 1}}}),
+        ("", {"if_skipped": "p"}),
+        ("o", {"if_": {"o": {"go": True}}}),
+        ("o", {"if_not": {"o": "o", "p": {"no": 1}}}),
+        ("no", {"if_": {"no": 1}}),
+    ],
+)
+def test_12_or_what_else_is_known_of_it(before: str, condition: dict[str, Any]) -> None:
+    graph = flow(
+        ("o", ""), ("no", "", {"if_": {"x": 1}}), ("p", before), ("m*", f"p {before}", condition)
+    )
+    done = play(graph, {}, p=gives({"no": 1}))
+    assert (done.status, done.statuses["m"]) == ("completed", "skipped")
+
+
+def test_12_rows_that_python_made_up_are_no_list() -> None:
+    rows = {"rows": [{"a": 1}]}
+    assert play(flow(("p", ""), ("m*", "p")), p=gives(rows)).status == "failed"
+    asked = play(flow(("p", ""), ("c", "p", {"if_": {"p": rows}})), p=gives(rows))
+    assert asked.statuses["c"] == "completed"
+
+
 def test_13_elements_retry_on_their_own() -> None:
     done = play(
         flow(("m*", "", {"max_attempts": 2})),
@@ -258,6 +283,18 @@ def test_errors_may_stand_in_the_place_of_values() -> None:
     )
     first, second = done.sees["c"]["m"]
     assert (first, second["type"], second["message"]) == (1, "E", "boo")
+
+
+def test_errors_in_the_place_of_values_can_be_asked_for() -> None:
+    done = play(
+        flow(
+            ("m*", "", {"max_attempts": 1, "return_exceptions": True}),
+            ("c", "m", {"if_": {"m": [{"type": "E"}]}}),
+        ),
+        [1],
+        m=fails(1, error={"type": "E", "message": "boo"}),
+    )
+    assert done.statuses == {"m": "completed", "c": "completed"}
 
 
 def test_a_spent_element_may_skip_its_map() -> None:

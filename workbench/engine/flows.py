@@ -16,7 +16,7 @@ from workbench.engine.plan import Planned
 from workbench.engine.turn import Turn
 from workbench.graph.contain import contains
 from workbench.graph.substitute import elements_of
-from workbench.graph.values import Json, decode
+from workbench.graph.values import Json, decode, encode
 
 __all__ = ["Flows"]
 
@@ -228,9 +228,7 @@ class Flows(Turn):
         for n in step.mapped_by:
             later_step = self.plan[n].step
             assert later_step is not None
-            asked = [bit for d, bit in later_step.required or () if d == step.number]
-            skips = later_step.required is None or not all(facts >> bit & 1 for bit in asked)
-            if self.state(n).status == "pending" and not skips:
+            if self.state(n).status == "pending" and not self.will_skip(later_step, step, facts):
                 return {
                     "type": "NotAList",
                     "message": f"step {step.slug!r} returned {_kind(output)}, and map "
@@ -239,6 +237,29 @@ class Flows(Turn):
                     "node": step.number,
                 }
         return None
+
+    def will_skip(self, step: Step, producer: Step, facts: int) -> bool:
+        """Whether the condition of a step is known to skip it, once the producer has completed with
+        these facts.
+        """
+
+        def holds(test: Test) -> bool | None:
+            n, bit = test
+            if n == producer.number:
+                return bool(facts >> bit & 1)
+            return self.hold((test,)) if self.is_over(n) else None
+
+        if step.when_unmet == "fail":
+            return False
+        if step.if_skipped is not None and (
+            step.if_skipped == producer.number
+            or (self.is_over(step.if_skipped) and self.state(step.if_skipped).status != "skipped")
+        ):
+            return True
+        if step.required is None or False in map(holds, step.required):
+            return True
+        forbidden = step.forbidden if step.if_not is not None else None
+        return forbidden is not None and all(map(holds, forbidden))
 
     def refused_output(self, planned: Planned, fault: Error) -> None:
         """Whatever the step's modes say, its flow fails."""
@@ -255,8 +276,8 @@ class Flows(Turn):
             if self.plan[n].step.slug == over:  # type: ignore[union-attr]
                 state = self.state(n)
                 return (state.size or 0) if state.status == "completed" else 0
-        given = elements_of(decode(self.run.input))
-        return len(given) if given is not None else 0
+        given = decode(self.run.input)
+        return len(given) if isinstance(given, list) else 0
 
     def begin_elements(self, planned: Planned, size: int) -> None:
         """One body for each element."""
@@ -301,7 +322,7 @@ class Flows(Turn):
     def element_failed(self, planned: Planned, child: int, error: Error) -> None:
         """The first one decides, unless the place of its value may hold its error."""
         if planned.config.get("return_exceptions"):
-            self.note_element(planned, child, None)
+            self.note_element(planned, child, Value(encode(dict(error))))
             self.element_ended(planned)
             return
         self.close_elements(planned)
@@ -326,8 +347,7 @@ _REASONS = {
 def _output(value: Value) -> Json:
     """What a condition sees and a map goes over: the rows of a SQL result, else the value."""
     decoded = decode(value.json)
-    rows = elements_of(decoded)
-    return decoded if rows is None else rows
+    return elements_of(decoded) if value.columns is not None else decoded
 
 
 def _bits(answers: Iterable[bool]) -> int:

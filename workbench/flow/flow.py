@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 from workbench.errors import GraphError
 from workbench.flow.options import Options
 from workbench.graph.build import Step, as_node
-from workbench.graph.dag import cycle, slug_fault
+from workbench.graph.dag import cycle, leaf_fault, slug_fault
 from workbench.graph.handlers import handler_name
 from workbench.graph.node import Node
 from workbench.graph.shapes import did_you_mean
@@ -246,7 +246,7 @@ class Flow:
     ) -> None:
         name = handler_name(fn)
         slug = fn.__name__
-        source = None if over is None else self._resolve(slug, [over])[0]
+        source = None if over is None else self._source(slug, over)
         parameters = _parameters(fn)
         given: dict[str, Any] = {}
         data: list[str] = []
@@ -271,6 +271,14 @@ class Flow:
         read = self._read(slug, options, maps=maps)
         self._put(_Step(slug, place, node, slugs, read, maps, source))
 
+    def _source(self, slug: str, over: StepRef) -> str:
+        """The step that a map goes over."""
+        if not (isinstance(over, str) or callable(over)):
+            raise GraphError(f"map {slug!r} goes over one step, not {over!r}; join them in a step")
+        if over in ("input", _INPUT):
+            raise GraphError(f"map {slug!r}: leave over= out to go over the run's input")
+        return self._resolve(slug, [over])[0]
+
     def _is_dependency(self, slug: str, parameter: inspect.Parameter) -> bool:
         """Whether a parameter names a step; one that has a default need not."""
         if parameter.name in self._steps or parameter.name == slug:
@@ -283,11 +291,12 @@ class Flow:
         """The slugs of steps that this one depends on."""
         found: list[str] = []
         for step in _listed(steps):
-            name = step if isinstance(step, str) else getattr(step, "__name__", repr(step))
+            name, place = _named(step)
             if name == slug:
                 raise GraphError(f"step {slug!r} depends on itself")
-            if name not in self._steps:
-                raise self._unknown(slug, name)
+            known = self._steps.get(name)
+            if known is None or place not in (None, known.place):
+                raise self._unknown(slug, place or name)
             if name in found:
                 raise GraphError(f"step {slug!r} depends on {name!r} twice; name it once")
             found.append(name)
@@ -318,7 +327,13 @@ class Flow:
                 f"step {step.slug!r}: if_skipped={step.options.if_skipped!r} is none of the steps "
                 "that it depends on; add it to after=[…]"
             )
-        if step.maps and not step.after and step.options.if_:
+        if (fault := leaf_fault(step.node)) is not None:
+            raise GraphError(f"step {step.slug!r}: {fault}")
+        if (useless := step.options.without_use(step.node)) is not None:
+            raise GraphError(
+                f"step {step.slug!r}: {useless} does not apply to {step.node.node_type}; leave it out"
+            )
+        if step.maps and not step.after and step.options.if_ is not None:
             raise GraphError(
                 f"map {step.slug!r} goes over the run's input, a list, which never contains the "
                 "object in if_; put the condition on a step before it"
@@ -351,23 +366,40 @@ class Flow:
         return {"step": step.slug, **after, **step.options.conditions()}
 
     def _child(self, step: _Step) -> Node:
-        limits = step.options.or_else(self._options)
-        node = limits.apply(step.node)
+        node = step.node
         if step.maps:
-            body = replace(node, options=limits.only("timeout", of=node))
             config: dict[str, Any] = {
                 "over": step.over or "input",
                 "as": _element_name(step.after),
             }
             if step.options.return_exceptions:
                 config["return_exceptions"] = True
-            node = Node(
-                "MAP",
-                left=replace(body, retry=None),
-                query=encode(config),
-                options=limits.only("start_delay", of=node),
-            )
-        return replace(node, result_name=step.slug, retry=step.options.retry)
+            node = Node("MAP", left=node, query=encode(config))
+        node = step.options.limit(node, self._options)
+        retry = {**(node.retry or {}), **(step.options.retry or {})}
+        return replace(node, result_name=step.slug, retry=retry or None)
+
+    def named(self, name: str) -> Node:
+        """The flow as a step with a name for its result, as `Node.named` does."""
+        return self.graph().named(name)
+
+    def __rshift__(self, other: Step) -> Node:
+        return self.graph() >> other
+
+    def __rrshift__(self, other: Step) -> Node:
+        return as_node(other) >> self.graph()
+
+    def __and__(self, other: Step) -> Node:
+        return self.graph() & other
+
+    def __rand__(self, other: Step) -> Node:
+        return as_node(other) & self.graph()
+
+    def __or__(self, other: Step) -> Node:
+        return self.graph() | other
+
+    def __ror__(self, other: Step) -> Node:
+        return as_node(other) | self.graph()
 
     def __iter__(self) -> Iterator[str]:
         """The slugs of its steps, in the order in which they were defined."""
@@ -391,8 +423,18 @@ class Flow:
         return self.graph()._repr_mimebundle_(include, exclude)
 
 
-def _listed(steps: Iterable[StepRef] | StepRef) -> list[StepRef]:
+def _named(step: StepRef) -> tuple[str, str | None]:
+    """The slug of a step, and where its function is."""
+    if isinstance(step, str):
+        return step, None
+    name = getattr(step, "__name__", repr(step))
+    return name, f"{getattr(step, '__module__', '?')}:{getattr(step, '__qualname__', name)}"
+
+
+def _listed(steps: Iterable[StepRef] | StepRef | None) -> list[StepRef]:
     """A single step is as good as a list of one."""
+    if steps is None:
+        return []
     return [steps] if isinstance(steps, str) or callable(steps) else [*steps]
 
 

@@ -14,7 +14,7 @@ from workbench.graph.extras import OPTIONS
 from workbench.graph.node import Node
 from workbench.graph.policies import with_retry
 from workbench.graph.shapes import did_you_mean
-from workbench.graph.values import encode
+from workbench.graph.values import decode, encode
 
 __all__ = ["Options"]
 
@@ -80,28 +80,30 @@ class Options:
                 found[key] = getattr(self, key)
         return found
 
-    def or_else(self, flow: Options) -> Options:
-        """These, and for what they do not say those of the flow."""
-        return replace(
-            self,
-            timeout=flow.timeout if self.timeout is None else self.timeout,
-            start_delay=flow.start_delay if self.start_delay is None else self.start_delay,
-        )
-
-    def apply(self, node: Node) -> Node:
-        """A step's node with its limits, as far as its type has any."""
-        known = OPTIONS.get(node.node_type, ())
+    def limit(self, node: Node, flow: Options) -> Node:
+        """A step's node with its limits, as far as its type has any: those of the step, else its own,
+        else those of the flow. The timeout of a map is that of each element.
+        """
+        if node.node_type == "MAP" and node.left is not None:
+            plain = replace(self, start_delay=0)
+            node = replace(node, left=plain.limit(node.left, replace(flow, start_delay=0)))
         options = dict(node.options or {})
-        if self.timeout is not None and "timeout" in known:
-            options["timeout"] = self.timeout
-        if self.start_delay and "start_delay" in known:
-            options["start_delay"] = self.start_delay
+        for key in ("timeout", "start_delay"):
+            if key in OPTIONS.get(node.node_type, ()):
+                said = getattr(self, key)
+                options[key] = options.get(key, getattr(flow, key)) if said is None else said
+                if not options[key]:
+                    del options[key]
         return replace(node, options=options or None)
 
-    @staticmethod
-    def only(key: str, of: Node) -> dict[str, Any] | None:
-        """One of a node's options, if it has it."""
-        return {key: of.options[key]} if of.options and key in of.options else None
+    def without_use(self, node: Node) -> str | None:
+        """A limit that the step itself names, and that its node cannot have."""
+        body = node.left if node.node_type == "MAP" and node.left is not None else node
+        if self.timeout is not None and "timeout" not in OPTIONS.get(body.node_type, ()):
+            return "timeout"
+        if self.start_delay and "start_delay" not in OPTIONS.get(node.node_type, ()):
+            return "start_delay"
+        return None
 
 
 def _retry(what: str, said: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -135,8 +137,8 @@ def _pattern(what: str, key: str, value: Any) -> Mapping[str, Any] | None:
             f"{what}: {key} must be an object to be contained, such as "
             f'{{"website": {{"kind": "shop"}}}}, not {shown(value)}'
         )
-    encode(dict(value), key)  # refuses what JSON cannot hold
-    return value
+    found: dict[str, Any] = decode(encode(dict(value), key))  # refuses what JSON cannot hold
+    return found
 
 
 def _name(what: str, value: Any) -> str | None:

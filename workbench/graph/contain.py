@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from workbench.graph.values import Json
 
 __all__ = ["contains"]
@@ -30,7 +32,13 @@ def _matches(item: Json, part: Json) -> bool:
 
 
 def _is_same(one: Json, other: Json) -> bool:
-    """Whether two scalars are equal; Python would take True for 1."""
+    """Whether two scalars are equal. Python would take True for 1, and 1e23 for another number than
+    10**23: Postgres compares what is written.
+    """
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
+    if isinstance(one, int) and isinstance(other, float):
+        return Decimal(repr(other)) == one
+    if isinstance(one, float) and isinstance(other, int):
+        return Decimal(repr(one)) == other
     return not isinstance(one, dict | list) and one == other

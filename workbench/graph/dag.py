@@ -13,7 +13,15 @@ from workbench.graph.configs import json_type, parse, shown
 from workbench.graph.node import Node
 from workbench.graph.shapes import RESERVED_NAME, is_identifier
 
-__all__ = ["MODES", "RESERVED_SLUGS", "cycle", "flow_fault", "map_fault", "slug_fault"]
+__all__ = [
+    "MODES",
+    "RESERVED_SLUGS",
+    "cycle",
+    "flow_fault",
+    "leaf_fault",
+    "map_fault",
+    "slug_fault",
+]
 
 MODES: Final[dict[str, tuple[str, ...]]] = {
     "when_unmet": ("skip", "skip-cascade", "fail"),
@@ -30,6 +38,7 @@ _LEAVES: Final = (
 _STEP_KEYS: Final = (
     "step", "after", "if", "if_not", "if_skipped", "when_unmet", "when_exhausted",
 )  # fmt: skip
+_FLOW_KEYS: Final = ("slug", "steps")
 _MAP_KEYS: Final = ("over", "as", "return_exceptions")
 
 
@@ -63,12 +72,19 @@ def map_fault(config: Mapping[str, Any]) -> str | None:
 
 def flow_fault(config: Mapping[str, Any], children: Sequence[Node]) -> str | None:
     """Tell what is wrong with the config of a FLOW and its steps."""
+    for key in config:
+        if key not in _FLOW_KEYS:
+            return f"unknown key {key!r} in FLOW; use {', '.join(_FLOW_KEYS)}"
     if fault := slug_fault(config["slug"]):
         return f"flow: {fault}"
     steps = config["steps"]
     if not isinstance(steps, list) or len(steps) != len(children):
         return f"steps in FLOW must be a list of {len(children)}, one for each of extra_nodes"
-    known: list[str] = []
+    return _slugs_fault(steps) or _steps_fault(steps, children)
+
+
+def _slugs_fault(steps: Sequence[Any]) -> str | None:
+    known: set[str] = set()
     for step in steps:
         if not isinstance(step, dict) or "step" not in step:
             return "a step in FLOW must be an object with the key 'step'"
@@ -76,7 +92,12 @@ def flow_fault(config: Mapping[str, Any], children: Sequence[Node]) -> str | Non
             return f"step: {fault}"
         if step["step"] in known:
             return f"step {step['step']!r} is there twice; give one of them another slug"
-        known.append(step["step"])
+        known.add(step["step"])
+    return None
+
+
+def _steps_fault(steps: Sequence[Mapping[str, Any]], children: Sequence[Node]) -> str | None:
+    known = [step["step"] for step in steps]
     for step, child in zip(steps, children, strict=True):
         if fault := _step_fault(step, child, known):
             return f"step {step['step']!r}: {fault}"
@@ -85,26 +106,54 @@ def flow_fault(config: Mapping[str, Any], children: Sequence[Node]) -> str | Non
     return None
 
 
+def leaf_fault(child: Node) -> str | None:
+    """Tell why a node cannot be a step, or None."""
+    body = child.left if child.node_type == "MAP" and child.left is not None else child
+    if body.node_type in _LEAVES:
+        return None
+    return f"a step is a single leaf or a map of one, not {body.node_type}"
+
+
 def _step_fault(step: Mapping[str, Any], child: Node, known: Sequence[str]) -> str | None:
     for key in step:
         if key not in _STEP_KEYS:
             return f"unknown key {key!r}; use {', '.join(_STEP_KEYS)}"
-    body = child.left if child.node_type == "MAP" and child.left is not None else child
-    if body.node_type not in _LEAVES:
-        return f"a step is a single leaf or a map of one, not {body.node_type}"
+    if fault := leaf_fault(child):
+        return fault
     if child.result_name != step["step"]:
         return f"its node must bear its slug as result_name, not {shown(child.result_name)}"
-    return _after_fault(step, known) or _over_fault(step, child) or _condition_fault(step)
+    return (
+        _after_fault(step, known)
+        or _over_fault(step, child)
+        or _condition_fault(step)
+        or _never_fault(step, child)
+    )
 
 
 def _over_fault(step: Mapping[str, Any], child: Node) -> str | None:
     """A map goes over one of the steps that it depends on, or over the run's input."""
     if child.node_type != "MAP":
         return None
-    over = parse(child.query or "{}").get("over")
+    try:
+        config = parse(child.query or "{}")
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict) or "over" not in config:
+        return None  # the map's own fault, which says more
+    over = config["over"]
     if over == RESERVED_NAME or over in step.get("after", []):
         return None
     return f"it goes over {shown(over)}, which is none of the steps that it depends on"
+
+
+def _never_fault(step: Mapping[str, Any], child: Node) -> str | None:
+    """A map without dependencies has the run's input as its subject: a list, never an object."""
+    if child.node_type != "MAP" or step.get("after") or "if" not in step:
+        return None
+    return (
+        "it goes over the run's input, a list, which never contains the object in if; put the "
+        "condition on a step before it"
+    )
 
 
 def _after_fault(step: Mapping[str, Any], known: Sequence[str]) -> str | None:

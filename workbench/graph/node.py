@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.errors import GraphError
 from workbench.graph.shapes import name_fault
+
+if TYPE_CHECKING:
+    from workbench.graph.build import Step
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -84,35 +87,35 @@ class Node:
 
         return to_sql(self)
 
-    def __rshift__(self, other: Node | str) -> Node:
+    def __rshift__(self, other: Step) -> Node:
         """`a >> b`: run a, then b; the value is b's."""
         from workbench.graph.build import as_node
 
         return Node("THEN", left=self, right=as_node(other))
 
-    def __rrshift__(self, other: Node | str) -> Node:
+    def __rrshift__(self, other: Step) -> Node:
         from workbench.graph.build import as_node
 
         return Node("THEN", left=as_node(other), right=self)
 
-    def __and__(self, other: Node | str) -> Node:
+    def __and__(self, other: Step) -> Node:
         """`a & b`: both side by side; the value is the list of both."""
         from workbench.graph.build import as_node
 
         return Node("JOIN", left=self, right=as_node(other))
 
-    def __rand__(self, other: Node | str) -> Node:
+    def __rand__(self, other: Step) -> Node:
         from workbench.graph.build import as_node
 
         return Node("JOIN", left=as_node(other), right=self)
 
-    def __or__(self, other: Node | str) -> Node:
+    def __or__(self, other: Step) -> Node:
         """`a | b`: both side by side; the first to end decides, and the other is cancelled."""
         from workbench.graph.build import as_node
 
         return Node("RACE", left=self, right=as_node(other))
 
-    def __ror__(self, other: Node | str) -> Node:
+    def __ror__(self, other: Step) -> Node:
         from workbench.graph.build import as_node
 
         return Node("RACE", left=as_node(other), right=self)

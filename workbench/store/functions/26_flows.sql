@@ -42,7 +42,10 @@ DECLARE
     step jsonb;
     fault text := df._slug_fault(config -> 'slug');
 BEGIN
-    IF fault IS NOT NULL THEN
+    IF config - '{slug,steps}'::text[] <> '{}' THEN
+        RETURN (SELECT format('unknown key ''%s'' in FLOW; use slug, steps', key)
+                FROM jsonb_object_keys(config - '{slug,steps}'::text[]) AS k (key) LIMIT 1);
+    ELSIF fault IS NOT NULL THEN
         RETURN 'flow: ' || fault;
     ELSIF jsonb_typeof(config -> 'steps') <> 'array' OR jsonb_array_length(config -> 'steps') <> total THEN
         RETURN format('steps in FLOW must be a list of %s, one for each of extra_nodes', total);
@@ -96,15 +99,18 @@ BEGIN
     WHERE jsonb_typeof(a.value) <> 'string' OR a.value #>> '{}' <> ALL (known) OR a.value = step -> 'step'
        OR EXISTS (SELECT FROM jsonb_array_elements(step -> 'after') WITH ORDINALITY AS b (value, n) WHERE b.value = a.value AND b.n < a.n)
     ORDER BY a.n LIMIT 1;
-    RETURN coalesce(fault, CASE WHEN child ->> 'node_type' = 'MAP' THEN df._over_fault(step, (child ->> 'query')::jsonb -> 'over') END,
-                    df._condition_fault(step));
+    RETURN coalesce(fault, CASE WHEN child ->> 'node_type' = 'MAP' AND df._read_error(child ->> 'query') IS NULL
+                                THEN df._over_fault(step, (child ->> 'query')::jsonb -> 'over') END,
+                    df._condition_fault(step),
+                    CASE WHEN child ->> 'node_type' = 'MAP' AND coalesce(step -> 'after', '[]') = '[]' AND step ? 'if'
+                         THEN 'it goes over the run''s input, a list, which never contains the object in if; put the condition on a step before it' END);
 END $$;
 
--- A map goes over one of the steps that it depends on, or over the run's input.
+-- A map goes over one of the steps that it depends on, or over the run's input. One that says nothing of it has a fault of its own.
 CREATE OR REPLACE FUNCTION df._over_fault(step jsonb, over jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT format('it goes over %s, which is none of the steps that it depends on', coalesce(left(over::text, 100), 'null'))
-    WHERE NOT coalesce(over = '"input"' OR step -> 'after' @> jsonb_build_array(over), false)
+    SELECT format('it goes over %s, which is none of the steps that it depends on', left(over::text, 100))
+    WHERE over <> '"input"' AND NOT coalesce(step -> 'after' @> jsonb_build_array(over), false)
 $$;
 
 CREATE OR REPLACE FUNCTION df._condition_fault(step jsonb) RETURNS text
@@ -114,9 +120,9 @@ LANGUAGE sql IMMUTABLE AS $$
         WHEN jsonb_typeof(step -> 'if_not') <> 'object' THEN 'if_not must be a JSON object, not ' || jsonb_typeof(step -> 'if_not')
         WHEN jsonb_typeof(step -> 'if_skipped') <> 'null' AND NOT coalesce(step -> 'after' @> jsonb_build_array(step -> 'if_skipped'), false) THEN
             'if_skipped must be one of the steps that it depends on, not ' || left((step -> 'if_skipped')::text, 100)
-        WHEN step ->> 'when_unmet' NOT IN ('skip', 'skip-cascade', 'fail') THEN
+        WHEN step ? 'when_unmet' AND coalesce(step ->> 'when_unmet', 'null') NOT IN ('skip', 'skip-cascade', 'fail') THEN
             'when_unmet must be skip, skip-cascade or fail, not ' || left((step -> 'when_unmet')::text, 100)
-        WHEN step ->> 'when_exhausted' NOT IN ('fail', 'skip', 'skip-cascade') THEN
+        WHEN step ? 'when_exhausted' AND coalesce(step ->> 'when_exhausted', 'null') NOT IN ('fail', 'skip', 'skip-cascade') THEN
             'when_exhausted must be fail, skip or skip-cascade, not ' || left((step -> 'when_exhausted')::text, 100) END
 $$;
 
@@ -154,7 +160,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     map record;
 BEGIN
-    IF df._elements(input) IS NOT NULL THEN
+    IF jsonb_typeof(input) = 'array' THEN
         RETURN;
     END IF;
     FOR map IN
