@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, TypeVar, overload
 
 from workbench.errors import GraphError
+from workbench.flow.functions import StepRef, element_name, listed, named_by, parameters_of
 from workbench.flow.options import Options
 from workbench.graph.build import Step, as_node
 from workbench.graph.dag import cycle, leaf_fault, slug_fault
@@ -26,8 +27,6 @@ __all__ = ["Flow"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Duration = float | str | timedelta
-#: A step, by its function or its slug.
-StepRef = Callable[..., Any] | str
 
 _CONTEXT = "ctx"
 _INPUT = "flow_input"
@@ -247,7 +246,7 @@ class Flow:
         name = handler_name(fn)
         slug = fn.__name__
         source = None if over is None else self._source(slug, over)
-        parameters = _parameters(fn)
+        parameters = parameters_of(fn)
         given: dict[str, Any] = {}
         data: list[str] = []
         element = parameters.pop(0).name if maps and parameters else None
@@ -263,9 +262,9 @@ class Flow:
             elif parameter.name != _CONTEXT and self._is_dependency(slug, parameter):
                 data.append(parameter.name)
                 given[parameter.name] = {REF_KEY: parameter.name}
-        slugs = self._resolve(slug, [*data, *_listed(after)])
+        slugs = self._resolve(slug, [*data, *listed(after)])
         if element is not None:
-            given = {element: {REF_KEY: _element_name(slugs)}, **given}
+            given = {element: {REF_KEY: element_name(slugs)}, **given}
         node = Node("PYTHON", query=encode({"handler": name, "input": given}))
         place = f"{fn.__module__}:{fn.__qualname__}"
         read = self._read(slug, options, maps=maps)
@@ -290,8 +289,8 @@ class Flow:
     def _resolve(self, slug: str, steps: Iterable[StepRef] | StepRef) -> tuple[str, ...]:
         """The slugs of steps that this one depends on."""
         found: list[str] = []
-        for step in _listed(steps):
-            name, place = _named(step)
+        for step in listed(steps):
+            name, place = named_by(step)
             if name == slug:
                 raise GraphError(f"step {slug!r} depends on itself")
             known = self._steps.get(name)
@@ -370,7 +369,7 @@ class Flow:
         if step.maps:
             config: dict[str, Any] = {
                 "over": step.over or "input",
-                "as": _element_name(step.after),
+                "as": element_name(step.after),
             }
             if step.options.return_exceptions:
                 config["return_exceptions"] = True
@@ -421,41 +420,3 @@ class Flow:
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
         return self.graph()._repr_mimebundle_(include, exclude)
-
-
-def _named(step: StepRef) -> tuple[str, str | None]:
-    """The slug of a step, and where its function is."""
-    if isinstance(step, str):
-        return step, None
-    name = getattr(step, "__name__", repr(step))
-    return name, f"{getattr(step, '__module__', '?')}:{getattr(step, '__qualname__', name)}"
-
-
-def _listed(steps: Iterable[StepRef] | StepRef | None) -> list[StepRef]:
-    """A single step is as good as a list of one."""
-    if steps is None:
-        return []
-    return [steps] if isinstance(steps, str) or callable(steps) else [*steps]
-
-
-def _element_name(after: Iterable[str]) -> str:
-    """What a map calls its element: nothing that it depends on."""
-    name = "item"
-    while name in set(after):
-        name += "_"
-    return name
-
-
-def _parameters(fn: Callable[..., Any]) -> list[inspect.Parameter]:
-    found = list(inspect.signature(fn).parameters.values())
-    for parameter in found:
-        if parameter.kind in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-            parameter.POSITIONAL_ONLY,
-        ):
-            raise GraphError(
-                f"step {fn.__name__!r}: parameter {parameter} cannot name a step; its parameters "
-                "are passed by name, each is one dependency"
-            )
-    return found

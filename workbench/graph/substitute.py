@@ -194,10 +194,8 @@ def rows_of(reference: Reference, named: Named) -> list[dict[str, Json]]:
 
 
 def _sql_text(reference: Reference, named: Named) -> str:
-    if named is SKIPPED and not reference.star:
-        return literal(None)
-    if reference.star and named is SKIPPED:
-        return row_set(reference.name, [], None)
+    if named is SKIPPED:
+        return row_set(reference.name, [], None) if reference.star else literal(None)
     if reference.star:
         return row_set(reference.name, rows_of(reference, named), _types(named))
     return literal(value_of(reference, named))
