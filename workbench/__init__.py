@@ -33,6 +33,7 @@ __all__ = [
     "connect",
     "each",
     "errors",
+    "external",
     "handler",
     "http",
     "http_multipart",
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from workbench.connecting import connect
     from workbench.errors import RetryAfter
     from workbench.flow import Flow
-    from workbench.graph.build import named, py, ref, seq, sql
+    from workbench.graph.build import external, named, py, ref, seq, sql
     from workbench.graph.control import break_, each, if_, if_rows, join, loop, race
     from workbench.graph.handlers import handler
     from workbench.graph.http import http, http_multipart
@@ -87,6 +88,7 @@ _HOMES = {
     "Succeeds": "workbench.simulated",
     "handler": "workbench.graph.handlers",
     "migrate": "workbench.store.migrate",
+    "external": "workbench.graph.build",
     "named": "workbench.graph.build",
     "py": "workbench.graph.build",
     "ref": "workbench.graph.build",

@@ -14,7 +14,20 @@ RUN = "1234abcd"
 def row(version: int) -> RunRow:
     graph = sql("SELECT 1").to_json()
     return RunRow(
-        RUN, "running", version, graph, None, "null", "{}", None, 1, 16.0, "fail", None, False
+        RUN,
+        "running",
+        version,
+        graph,
+        None,
+        "null",
+        "{}",
+        None,
+        1,
+        16.0,
+        "fail",
+        None,
+        False,
+        False,
     )
 
 

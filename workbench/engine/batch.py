@@ -8,6 +8,7 @@ parked; the others go on.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
@@ -15,9 +16,19 @@ from datetime import datetime
 from workbench.engine.copies import unreadable
 from workbench.engine.core import Core, Settled
 from workbench.engine.failure import describe
-from workbench.engine.model import Decision, Event, Run, Signal, Start, Wake
+from workbench.engine.model import (
+    Completed,
+    Decision,
+    Event,
+    Failed,
+    Run,
+    Signal,
+    Start,
+    Value,
+    Wake,
+)
 from workbench.engine.workload import Claim, Report
-from workbench.store.verbs import RunRow
+from workbench.store.verbs import RunRow, TaskReport
 
 __all__ = ["Batch"]
 
@@ -53,11 +64,15 @@ class Batch:
         self,
         due: Iterable[RunRow],
         signals: Mapping[str, Sequence[Signal]],
+        reports: Iterable[TaskReport],
         troubled: Mapping[str, Exception],
     ) -> None:
-        """Settle the runs that are due, with the signals that are there for them. Those in trouble,
-        whose transition could not be written, are parked.
+        """Settle the runs that are due, with the signals and the reports of outside workers that are
+        there for them. Those in trouble, whose transition could not be written, are parked.
         """
+        said: dict[str, list[TaskReport]] = defaultdict(list)
+        for report in reports:
+            said[report.run].append(report)
         for row in due:
             earlier = self.settled.get(row.id)
             try:
@@ -72,6 +87,8 @@ class Batch:
                 log.error("run %s is parked: %s", row.id, troubled[row.id])
                 self.settled[run.id] = self._park(run, troubled[row.id], None)
                 continue
+            for report in said[row.id]:
+                self._settle(run, _claimed(run, report))
             event = Start() if run.status == "pending" else Wake(tuple(signals.get(row.id, ())))
             self._settle(run, event)
 
@@ -109,6 +126,19 @@ class Batch:
             self._core.abandoned([earlier])
             parked.ended += earlier.ended
         return parked
+
+
+def _claimed(run: Run, report: TaskReport) -> Completed | Failed:
+    """What a report means, of a claim that no copy knows of: it was no transition."""
+    node, token = report.node, report.token
+    state = run.nodes[node]
+    if state.status == "waiting":
+        state.status, state.token, state.started_at = "running", token, report.started_at
+    if report.output is not None:
+        return Completed(node, token, Value(report.output), executed=report.input)
+    error = {"type": "TaskFailed", "message": report.error}
+    source = None if report.delay is None else "retry_after"
+    return Failed(node, token, error, report.delay, source, executed=report.input)
 
 
 def _parked(run: Run, fault: Exception, now: datetime) -> Decision:

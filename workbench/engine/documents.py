@@ -20,6 +20,7 @@ from workbench.engine.model import (
     MoveNames,
     NameChange,
     NodeState,
+    Run,
     SetName,
     Value,
 )
@@ -27,7 +28,7 @@ from workbench.engine.plan import Expansion
 from workbench.store import verbs
 from workbench.store.wire import Statement
 
-__all__ = ["statement"]
+__all__ = ["offers", "statement"]
 
 #: Characters of what an attempt executed that its row keeps.
 EXECUTED_LIMIT = 64_000
@@ -99,6 +100,18 @@ def statement(
             parts["signals"].append(_signals(run, decision))
     documents = [f"[{','.join(part)}]" if part else None for part in parts.values()]
     return verbs.checkpoint(engine, at, documents, tell=tell, frees=frees, prepared=prepared)
+
+
+def offers(at: datetime, decisions: Iterable[tuple[Run, Decision]]) -> Statement | None:
+    """The statement that offers steps to outside workers; None when there are none."""
+    rows = [
+        f'{{"run":"{run.id}","node_id":{node},"handler":{_json(run.plan[node].config["handler"])},'
+        f'"input":{given}}}'
+        for run, decision in decisions
+        for node, given in decision.offered.items()
+        if decision.nodes[node].status == "waiting"
+    ]
+    return verbs.offer(at, f"[{','.join(rows)}]") if rows else None
 
 
 def _add_names(parts: dict[str, list[str]], run: str, decision: Decision) -> None:

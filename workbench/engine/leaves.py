@@ -18,14 +18,22 @@ from workbench.engine.dag import Step
 from workbench.engine.failure import describe
 from workbench.engine.handlers import Handlers
 from workbench.engine.http import HttpLeaves
-from workbench.engine.model import Completed, Failed, Released, Run, Value
+from workbench.engine.model import Completed, Failed, Offered, Released, Run, Value
 from workbench.engine.plan import Planned
 from workbench.engine.progress import Progress
 from workbench.engine.sql import SqlLeaves
 from workbench.engine.workload import Claim
 from workbench.errors import StepError
 from workbench.graph import http_text
-from workbench.graph.substitute import SKIPPED, Named, expand_variables, references, substitute_sql
+from workbench.graph.substitute import (
+    SKIPPED,
+    Named,
+    expand_variables,
+    references,
+    resolve_input,
+    substitute_sql,
+)
+from workbench.graph.values import encode
 from workbench.store import verbs
 from workbench.store.http_gate import ask_gate, read_gate
 from workbench.store.wire import Session, Statement, rows
@@ -116,6 +124,10 @@ class Leaves:
             case "PYTHON":
                 names = await self._names(run, planned, planned.references)
                 self._call_handler(run, claim, planned, names)
+            case "EXTERNAL":
+                names = await self._names(run, planned, planned.references)
+                given = encode(resolve_input(planned.config.get("input") or {}, names), "input")
+                self._core.workload.report(claim, Offered(claim.node, claim.token, given))
             case "HTTP" | "HTTP_MULTIPART":
                 system = lookups.system(run)
                 wanted = http_text.references(planned.config, run.variables, system)

@@ -185,8 +185,8 @@ class Liveness:
         (result,) = await session.run(verbs.orphans(MOST))
         await self._recover(session, verbs.read_orphans(result))
 
-    async def _recover(self, session: Session, orphans: list[tuple[Leaf, bool]]) -> None:
-        """Give back what dead engines executed, once their sessions are gone."""
+    async def _recover(self, session: Session, orphans: list[tuple[Leaf, str | None]]) -> None:
+        """Give back what dead engines and outside workers executed, once their sessions are gone."""
         new = [each for each in orphans if each[0].token not in self._recovering]
         tokens = {leaf.token for leaf, _ in new}
         if any(claim.token in tokens and not claim.interrupted for claim in self._core.workload):
@@ -196,9 +196,8 @@ class Liveness:
             await session.run(verbs.end_sessions())
         for leaf, lost in new:
             event: Lost | Released = Released(leaf.node, leaf.token)
-            if lost:
-                reason = "the engine that executed this step is gone"
-                event = Lost(leaf.node, leaf.token, reason)
+            if lost is not None:
+                event = Lost(leaf.node, leaf.token, lost)
             self._core.workload.report(Claim(leaf.run, leaf.node, leaf.token), event)
         self._recovering = {leaf.token for leaf, _ in orphans}
 

@@ -9,7 +9,8 @@ failed) is worked off, and every changed node written into one `Decision`.
     pending -> ready -> running -> completed
        |         ^         |-> failed      attempts spent, or an error that trying again cannot help
        |         |         |-> ready       retry after a delay, or the engine was lost
-       |-> waiting -> completed            a time, a schedule, a signal
+       |         |-> waiting              a step for outside workers: one claims it, so running again
+       |-> waiting -> completed           a time, a schedule, a signal
     any of these -> cancelled, skipped     the run or the branch ended without it
 """
 
@@ -31,6 +32,7 @@ from workbench.engine.model import (
     Failed,
     Faulted,
     Lost,
+    Offered,
     Released,
     ReportEvent,
     Run,
@@ -88,21 +90,12 @@ def decide(
     match event:
         case Start():
             turn.start()
-        case Completed():
-            turn.attempt_completed(event)
-        case Failed():
-            turn.attempt_failed(event)
-        case Lost():
-            turn.attempt_lost(event, limits.lost)
-        case Faulted():
-            turn.attempt_faulted(event, limits.faults)
-        case Released():
-            reason = event.reason or turn.state(event.node).error
-            turn.back_to_ready(event.node, later(now, event.delay), reason)
-        case CancelRequested(reason):
-            turn.end_run("cancelled", {"type": "Cancelled", "message": reason})
         case Wake():
             turn.wake(event)
+        case CancelRequested(reason):
+            turn.end_run("cancelled", {"type": "Cancelled", "message": reason})
+        case _:
+            turn.reported(event, limits)
     turn.work_off()
     return turn.refusal() if turn.refused else turn.finished()
 
@@ -119,6 +112,23 @@ class _Machine(Control):
         self.then(self.begin, 0)
 
     # Attempts.
+
+    def reported(self, event: ReportEvent, limits: Limits) -> None:
+        match event:
+            case Completed():
+                self.attempt_completed(event)
+            case Failed():
+                self.attempt_failed(event)
+            case Lost():
+                self.attempt_lost(event, limits.lost)
+            case Faulted():
+                self.attempt_faulted(event, limits.faults)
+            case Released():
+                reason = event.reason or self.state(event.node).error
+                self.back_to_ready(event.node, later(self.now, event.delay), reason)
+            case Offered():
+                self.begun(event.node, "waiting")
+                self.decision.offered[event.node] = event.input
 
     def attempt_completed(self, event: Completed) -> None:
         attempt = self.state(event.node).attempt + 1

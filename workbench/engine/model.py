@@ -30,6 +30,7 @@ __all__ = [
     "MoveNames",
     "NameChange",
     "NodeState",
+    "Offered",
     "Released",
     "ReportEvent",
     "Run",
@@ -220,6 +221,15 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class Offered:
+    """The input of a step for outside workers is known, JSON text: now it waits for one."""
+
+    node: int
+    token: str
+    input: str
+
+
+@dataclass(frozen=True, slots=True)
 class Faulted:
     """A leaf succeeded, but its checkpoint could not be written and was rolled back with it.
     Counted apart from attempts.
@@ -260,7 +270,7 @@ class Wake:
 
 
 #: How a claim may end.
-ReportEvent = Completed | Failed | Lost | Faulted | Released
+ReportEvent = Completed | Failed | Lost | Faulted | Released | Offered
 Event = Start | ReportEvent | CancelRequested | Wake
 
 
@@ -336,7 +346,8 @@ class Decision:
     `gathered`: JOINs and MAPs, and the nodes whose values theirs is the array of; FLOWs, and those by
     the names under which theirs is the object of them. `expanded`: MAPs whose elements are new;
     `dropped`: numbers of elements, from and up to, that are no more. `plan`: the run's, with the
-    elements of its MAPs, when that has changed. `wake_at`: when the run is
+    elements of its MAPs, when that has changed. `offered`: steps that now wait for an outside worker,
+    and their inputs. `wake_at`: when the run is
     due again that is known from its waits; `woken`: what it was due for has been looked at, else it
     stays due. `listens`: a wait for a signal has begun, which may have been sent before. `taken`,
     `looked_at`: ids of the signals that waits took, and of those that none did.
@@ -354,6 +365,7 @@ class Decision:
     names: list[NameChange] = field(default_factory=list)
     attempts: list[AttemptEnd] = field(default_factory=list)
     iterations: list[IterationEnd] = field(default_factory=list)
+    offered: dict[int, str] = field(default_factory=dict)
     ended: dict[int, int] = field(default_factory=dict)
     wake_at: datetime | None = None
     woken: bool = False

@@ -30,7 +30,7 @@ __all__ = ["RUN_SCOPE", "Expansion", "Plan", "Planned"]
 #: The names that belong to no branch; branches are numbered by their roots, which are never 0.
 RUN_SCOPE = 0
 
-_EXECUTED = frozenset({"SQL", "PYTHON", "HTTP", "HTTP_MULTIPART"})
+_EXECUTED = frozenset({"SQL", "PYTHON", "EXTERNAL", "HTTP", "HTTP_MULTIPART"})
 #: What may stand for a value in a BREAK's text: `$name`, `{variable}`.
 _REFERS = re.compile(r"\$[A-Za-z_]|\{[A-Za-z_][A-Za-z0-9_]*\}")
 _WAITING = frozenset({"SLEEP", "WAIT_SCHEDULE", "SIGNAL"})
@@ -121,7 +121,7 @@ class Planned:
 
     @cached_property
     def references(self) -> frozenset[str]:
-        """The names that the input of a PYTHON leaf refers to."""
+        """The names that the input of a PYTHON or EXTERNAL leaf refers to."""
         return frozenset(input_references(self.config.get("input")))
 
     @cached_property

@@ -21,7 +21,7 @@ from workbench.engine.failure import describe
 from workbench.engine.model import Failed, Faulted, Signal
 from workbench.engine.workload import Claim, Report
 from workbench.store import verbs
-from workbench.store.verbs import ClaimedRow, LockedRow, RunRow, Survey
+from workbench.store.verbs import ClaimedRow, LockedRow, RunRow, Survey, TaskReport
 from workbench.store.wire import Session, Statement
 
 __all__ = ["Rounds"]
@@ -159,7 +159,9 @@ class Rounds:
         try:
             await self._bring_up_to_date(session, found.locked, asked)
             batch.report(reports, {row.id for row in found.locked})
-            batch.wake(found.due, await self._signals(session, found.due), self._troubled)
+            signals = await self._signals(session, found.due)
+            said = await self._task_reports(session, found.due)
+            batch.wake(found.due, signals, said, self._troubled)
             await self._write(session, batch, found.claims)
             for row in found.due:
                 self._troubled.pop(row.id, None)
@@ -276,6 +278,14 @@ class Rounds:
             found[row.run].append(Signal(row.id, row.name, row.sent_at, row.data))
         return found
 
+    async def _task_reports(self, session: Session, due: list[RunRow]) -> list[TaskReport]:
+        """What outside workers have reported about runs that are due."""
+        reported = [row.id for row in due if row.reported]
+        if not reported:
+            return []
+        (result,) = await session.run(verbs.reports(reported))
+        return verbs.read_reports(result)
+
     def _put_off(self, batch: Batch) -> None:
         """What the transaction has not recorded."""
         for report in batch.deferred:
@@ -319,6 +329,9 @@ class Rounds:
                     frees=not self._core.hungry and any(s.frees for s in batch.settled.values()),
                 )
             )
+        offered = documents.offers(batch.now, ((s.run, s.decision) for s in batch.settled.values()))
+        if offered is not None:
+            closing.append(offered)
         work = self._core.workload
         released, work.confirmations = work.confirmations, []
         if released:

@@ -12,13 +12,14 @@ import decimal
 import inspect
 import json
 import uuid
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final, Never, Protocol, TypeAlias, runtime_checkable
 
 from workbench.errors import GraphError, HandlerError
 from workbench.graph.codec import loads
+from workbench.graph.configs import external_fault
 from workbench.graph.handlers import Handler, handler_name, is_at_hand
 from workbench.graph.lexer import Reference, find_references
 from workbench.graph.literals import literal, quote
@@ -86,9 +87,25 @@ def py(fn: Handler | str, /, *unnamed: Never, **arguments: Any) -> Node:
             )
         _refuse_unnamed(name, unnamed, _signature(fn))
         _check_arguments(fn, name, arguments)
-    plain = {key: _without_refs(value, 0) for key, value in arguments.items()}
-    parts = ",".join(f"{encode(key)}:{encode(value, key)}" for key, value in plain.items())
-    return Node("PYTHON", query=f'{{"handler":{encode(name)},"input":{{{parts}}}}}')
+    return Node("PYTHON", query=_call(name, arguments))
+
+
+def external(handler: str, /, **input: Any) -> Node:  # noqa: A002 - what workers call it
+    """A step that workers execute which are no engines: any program that can speak SQL.
+
+    They ask for it with `df.claim_tasks` and report with `df.complete_task` or `df.fail_task`.
+
+    Parameters:
+        handler: what workers ask for, 1 to 200 characters.
+        input: what they are given: JSON values, with `ref("x")` anywhere inside.
+
+    Raises:
+        GraphError: the name was refused.
+        ValueRefused: an input that JSON cannot hold.
+    """
+    if fault := external_fault({"handler": handler}):
+        raise GraphError(f"external(): {fault}")
+    return Node("EXTERNAL", query=_call(handler, input))
 
 
 def seq(*steps: Step) -> Node:
@@ -287,6 +304,13 @@ def _check_arguments(fn: Handler, name: str, arguments: dict[str, Any]) -> None:
             f"py({name}): {error}.{did_you_mean(wrong, signature.parameters)} The function is "
             f"{fn.__name__}{signature}"
         ) from None
+
+
+def _call(handler: str, arguments: Mapping[str, Any]) -> str:
+    """What is called, and with which input."""
+    plain = {key: _without_refs(value, 0) for key, value in arguments.items()}
+    parts = ",".join(f"{encode(key)}:{encode(value, key)}" for key, value in plain.items())
+    return f'{{"handler":{encode(handler)},"input":{{{parts}}}}}'
 
 
 def _without_refs(value: Any, depth: int) -> Json:

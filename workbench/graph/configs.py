@@ -21,6 +21,7 @@ Config = Mapping[str, Any]
 HTTP_METHODS: Final = ("GET", "POST", "PUT", "DELETE", "PATCH")
 MULTIPART_METHODS: Final = ("POST", "PUT", "PATCH")
 MAX_TIMEOUT: Final = 2**31 - 1
+LONGEST_HANDLER: Final = 200
 """Seconds; what `df.http` and `df.wait_for_signal` can be given."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
@@ -200,6 +201,16 @@ def _handler_fault(config: Config) -> str | None:
     return "handler in PYTHON must be a name such as 'module:function'"
 
 
+def external_fault(config: Config) -> str | None:
+    """Tell what is wrong with the config of a step for outside workers."""
+    handler = config["handler"]
+    if not (isinstance(handler, str) and handler.strip() and len(handler) <= LONGEST_HANDLER):
+        return f"handler in EXTERNAL must be a name of 1 to {LONGEST_HANDLER} characters"
+    if not isinstance(config.get("input", {}), dict):
+        return f"input in EXTERNAL must be an object, not {json_type(config['input'])}"
+    return None
+
+
 def parse(query: str) -> Any:
     """Read a config as the server does: no NaN, no Infinity.
 
@@ -218,6 +229,7 @@ _CHECKS: Final[dict[str, Callable[[Config], str | None]]] = {
     "WAIT_SCHEDULE": schedule_fault,
     "SIGNAL": signal_fault,
     "PYTHON": _handler_fault,
+    "EXTERNAL": external_fault,
     "HTTP": lambda config: http_fault("HTTP", config),
     "HTTP_MULTIPART": lambda config: http_fault("HTTP_MULTIPART", config),
 }

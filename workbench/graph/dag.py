@@ -33,7 +33,7 @@ RESERVED_SLUGS: Final = ("run", "flow_input", "ctx", RESERVED_NAME)
 LONGEST_SLUG: Final = 128
 
 _LEAVES: Final = (
-    "SQL", "PYTHON", "HTTP", "HTTP_MULTIPART", "SLEEP", "WAIT_SCHEDULE", "SIGNAL",
+    "SQL", "PYTHON", "EXTERNAL", "HTTP", "HTTP_MULTIPART", "SLEEP", "WAIT_SCHEDULE", "SIGNAL",
 )  # fmt: skip
 _STEP_KEYS: Final = (
     "step", "after", "if", "if_not", "if_skipped", "when_unmet", "when_exhausted",

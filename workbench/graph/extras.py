@@ -21,6 +21,7 @@ _HTTP_OPTIONS: Final = (
 OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "SQL": ("transaction", "timeout", "start_delay"),
     "PYTHON": ("timeout", "start_delay"),
+    "EXTERNAL": ("start_delay",),
     "MAP": ("start_delay",),
     "LOOP": ("min_interval", "until"),
     "HTTP": _HTTP_OPTIONS,

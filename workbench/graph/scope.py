@@ -16,11 +16,12 @@ from workbench.graph.shapes import RESERVED_NAME, did_you_mean, invalid
 from workbench.graph.substitute import input_references
 from workbench.graph.walk import walk
 
-_REFER = ("PYTHON", "FLOW", "MAP")
+_CALLS = ("PYTHON", "EXTERNAL")
+_REFER = (*_CALLS, "FLOW", "MAP")
 
 
 def check_references(root: Node) -> None:
-    """Check the `{"$ref": …}` of every PYTHON node and the name that every `if_rows` asks.
+    """Check the `{"$ref": …}` of every PYTHON and EXTERNAL node and the name that every `if_rows` asks.
 
     The graph's shape must have been checked before; its depth bounds the recursion here.
 
@@ -56,7 +57,7 @@ class _Names:
 def _visit(node: Node, path: str, names: _Names) -> None:
     """Check a node and what is below it, then add the names it leaves behind."""
     kind = node.node_type
-    if kind == "PYTHON":
+    if kind in _CALLS:
         _check_input(node, path, names)
     elif _asks_rows(node):
         _check_rows(node, path, names)

@@ -80,6 +80,8 @@ SHAPES: Final[dict[str, Shape]] = {
     "HTTP_MULTIPART": Shape(Query.CONFIG, keys=("url", "method", "parts")),
     "SIGNAL": Shape(Query.CONFIG, keys=("signal_name",)),
     "PYTHON": Shape(Query.CONFIG, keys=("handler",)),
+    # What workers that are no engines execute.
+    "EXTERNAL": Shape(Query.CONFIG, keys=("handler",)),
     # One child per step, in definition order; the DAG is in the config.
     "FLOW": Shape(Query.CONFIG, extra=_O, keys=("slug", "steps")),
     # The child is what runs once per element.

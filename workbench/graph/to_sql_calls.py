@@ -196,6 +196,16 @@ def _signal(node: Node) -> Call | None:
     return [f"df.wait_for_signal({quote(name)}{'' if timeout is None else f', {timeout}'})"]
 
 
+def _external(node: Node) -> Call | None:
+    config = _config(node)
+    if config_fault("EXTERNAL", config) or list(config) != ["handler", "input"]:
+        return None
+    if encode(config) != node.query:
+        return None
+    given = f", {quote(encode(config['input']))}" if config["input"] else ""
+    return [f"df.external({quote(config['handler'])}{given})"]
+
+
 def _http(node: Node) -> Call | None:
     config, kind = _config(node), node.node_type
     keys = _HTTP_KEYS if kind == "HTTP" else _MULTIPART_KEYS
@@ -251,4 +261,5 @@ _CALLS: Final[dict[str, Callable[[Node], Call | None]]] = {
     "HTTP": _http,
     "HTTP_MULTIPART": _http,
     "SIGNAL": _signal,
+    "EXTERNAL": _external,
 }

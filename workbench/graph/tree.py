@@ -225,6 +225,7 @@ _LABELS: Final[dict[str, Callable[[Node], str]]] = {
     "BREAK": _break,
     "JOIN": lambda node: f"JOIN ({_branches(node)})",
     "PYTHON": lambda node: f"PYTHON {_config(node).get('handler', '?')}",
+    "EXTERNAL": lambda node: f"EXTERNAL {_config(node).get('handler', '?')}",
     "FLOW": lambda node: f"FLOW {_config(node).get('slug', '?')} ({_branches(node)})",
     "MAP": lambda node: f"MAP over {_config(node).get('over', '?')}",
 }

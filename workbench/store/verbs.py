@@ -25,7 +25,8 @@ DATABASE = Statement(b"SELECT current_database()")
 
 class RunRow(NamedTuple):
     """A run as `df._load` and `df._due` return it; `graph`, `input`, `vars` and `nodes` are JSON
-    text. `signalled`: there are signals that no wait has taken.
+    text. `signalled`: there are signals that no wait has taken; `reported`: outside workers have
+    reported about steps of it.
     """
 
     id: str
@@ -41,6 +42,7 @@ class RunRow(NamedTuple):
     on_failure: str
     nodes: str | None
     signalled: bool
+    reported: bool
 
 
 class LockedRow(NamedTuple):
@@ -62,6 +64,21 @@ class SignalRow(NamedTuple):
     name: str
     sent_at: datetime
     data: str | None
+
+
+class TaskReport(NamedTuple):
+    """What an outside worker has said of the step that it had claimed: its output, JSON text, or an
+    error, with the delay in seconds that it asks for.
+    """
+
+    run: str
+    node: int
+    token: str
+    started_at: datetime
+    input: str
+    output: str | None
+    error: str | None
+    delay: float | None
 
 
 class ClaimedRow(NamedTuple):
@@ -189,6 +206,17 @@ def signals(locked: Iterable[str], waits: Sequence[tuple[str, str]]) -> Statemen
     )
 
 
+def reports(locked: Iterable[str]) -> Statement:
+    return Statement(b"SELECT * FROM df._reports($1)", (array(locked),), prepared=True)
+
+
+def offer(at: datetime, offered: str) -> Statement:
+    """`offered` is the JSON array of `df._offer`."""
+    return Statement(
+        b"SELECT df._offer($1, $2)", (at.isoformat().encode(), offered.encode()), prepared=True
+    )
+
+
 def survey(handlers: Iterable[str]) -> Statement:
     return Statement(b"SELECT * FROM df._survey($1)", (array(handlers),), prepared=True)
 
@@ -302,7 +330,7 @@ def read_runs(result: pq.abc.PGresult) -> list[RunRow]:
     return [
         RunRow(
             r[0], r[1], int(r[2]), r[3], r[4], r[5], r[6], r[7], int(r[8]), float(r[9]), r[10], r[11],
-            r[12] == "t"
+            r[12] == "t", r[13] == "t"
         )
         for r in _texts(result)
     ]  # fmt: skip
@@ -312,6 +340,16 @@ def read_signals(result: pq.abc.PGresult) -> list[SignalRow]:
     return [
         SignalRow(r[0], int(r[1]), r[2], datetime.fromisoformat(r[3]), r[4]) for r in _texts(result)
     ]
+
+
+def read_reports(result: pq.abc.PGresult) -> list[TaskReport]:
+    return [
+        TaskReport(
+            r[0], int(r[1]), r[2], datetime.fromisoformat(r[3]), r[4], r[5], r[6],
+            None if r[7] is None else float(r[7])
+        )
+        for r in _texts(result)
+    ]  # fmt: skip
 
 
 def read_survey(result: pq.abc.PGresult) -> Survey:
@@ -343,9 +381,9 @@ def read_claims(result: pq.abc.PGresult) -> tuple[list[ClaimedRow], bool]:
     ], held_back
 
 
-def read_orphans(result: pq.abc.PGresult) -> list[tuple[Leaf, bool]]:
-    """Each leaf, and whether it was lost, not only left behind in order."""
-    return [(Leaf(r[0], int(r[1]), r[2]), r[3] == "t") for r in _texts(result)]
+def read_orphans(result: pq.abc.PGresult) -> list[tuple[Leaf, str | None]]:
+    """Each leaf, and how it was lost; None when it was left behind in order."""
+    return [(Leaf(r[0], int(r[1]), r[2]), r[3]) for r in _texts(result)]
 
 
 def read_leaves(result: pq.abc.PGresult) -> list[Leaf]:

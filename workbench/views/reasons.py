@@ -67,6 +67,12 @@ def _signal(node: NodeRow, now: datetime) -> tuple[Piece, ...]:
     )
 
 
+def _external(node: NodeRow, now: datetime) -> tuple[Piece, ...]:
+    name = one_line(str(config(node).get("handler", "?")))
+    found: tuple[Piece, ...] = (f"waits for a worker to claim {name}",)
+    return found if node.started_at is None else (*found, " since ", At(node.started_at))
+
+
 def _next_iteration(node: NodeRow, now: datetime) -> tuple[Piece, ...]:
     return _due(f"iteration {node.iteration + 1:,} begins", node.ready_at, now)
 
@@ -75,6 +81,7 @@ _WAITS: Final[dict[str, Callable[[NodeRow, datetime], tuple[Piece, ...]]]] = {
     "SLEEP": _sleep,
     "WAIT_SCHEDULE": _schedule,
     "SIGNAL": _signal,
+    "EXTERNAL": _external,
     "LOOP": _next_iteration,
 }
 

@@ -117,6 +117,10 @@ def _python(node: NodeRow) -> Title:
     return Title("PYTHON", handler.rpartition(":")[2])
 
 
+def _external(node: NodeRow) -> Title:
+    return Title("EXTERNAL", str(config(node).get("handler", "?")))
+
+
 def _http(node: NodeRow) -> Title:
     request = config(node)
     text = f"{request.get('method', 'POST')} {url_of(request)}"
@@ -174,6 +178,7 @@ def _map(node: NodeRow) -> Title:
 _TITLES: Final[dict[str, Callable[[NodeRow], Title]]] = {
     "SQL": _sql,
     "PYTHON": _python,
+    "EXTERNAL": _external,
     "HTTP": _http,
     "HTTP_MULTIPART": _http,
     "SLEEP": _sleep,

@@ -3,7 +3,7 @@
 -- Every node type, as in workbench/graph/shapes.py.
 CREATE OR REPLACE FUNCTION df._node_types() RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON,FLOW,MAP}'::text[]
+    SELECT '{SQL,THEN,IF,JOIN,LOOP,BREAK,RACE,SLEEP,WAIT_SCHEDULE,HTTP,HTTP_MULTIPART,SIGNAL,PYTHON,EXTERNAL,FLOW,MAP}'::text[]
 $$;
 
 -- Every node in pre-order: its number, its parent's number, which child of it (1 left, 2 right, 3 condition, 4… extra),
@@ -82,7 +82,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     embedded text := CASE WHEN kind IN ('IF', 'LOOP') THEN 'condition_node' WHEN kind = 'JOIN' THEN 'extra_nodes' END;
     needed text[] := CASE kind WHEN 'BREAK' THEN '{break_value}' WHEN 'WAIT_SCHEDULE' THEN '{cron_expr}' WHEN 'SIGNAL' THEN '{signal_name}'
-                               WHEN 'PYTHON' THEN '{handler}' WHEN 'HTTP' THEN '{url,method}' WHEN 'HTTP_MULTIPART' THEN '{url,method,parts}'
+                               WHEN 'PYTHON' THEN '{handler}' WHEN 'EXTERNAL' THEN '{handler}' WHEN 'HTTP' THEN '{url,method}' WHEN 'HTTP_MULTIPART' THEN '{url,method,parts}'
                                WHEN 'FLOW' THEN '{slug,steps}' WHEN 'MAP' THEN '{over,as}' END;
 BEGIN
     IF jsonb_typeof(config) <> 'object' THEN
@@ -101,6 +101,7 @@ BEGIN
         WHEN 'SIGNAL' THEN df._signal_fault(config)
         WHEN 'HTTP' THEN df._http_fault(kind, config)
         WHEN 'HTTP_MULTIPART' THEN df._http_fault(kind, config)
+        WHEN 'EXTERNAL' THEN df._external_fault(config)
         WHEN 'PYTHON' THEN CASE WHEN jsonb_typeof(config -> 'handler') <> 'string' OR config ->> 'handler' = ''
                                 THEN 'handler in PYTHON must be a name such as ''module:function''' END
     END;

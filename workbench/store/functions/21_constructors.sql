@@ -9,6 +9,22 @@ $$;
 CREATE OR REPLACE FUNCTION df.sql(query text) RETURNS text
 LANGUAGE sql VOLATILE STRICT AS $$ SELECT '{"node_type":"SQL","query":' || to_json(query) || '}' $$;
 
+-- A step that workers execute which are no engines, see 42. `input` may have {"$ref": "x"} anywhere inside.
+CREATE OR REPLACE FUNCTION df.external(handler text, input json DEFAULT '{}') RETURNS text
+LANGUAGE sql VOLATILE STRICT AS $$
+    SELECT coalesce(
+        df._refuse('df.external: ' || df._external_fault(jsonb_build_object('handler', handler, 'input', input::jsonb))),
+        '{"node_type":"EXTERNAL","query":' || to_json('{"handler":' || to_json(handler) || ',"input":' || df._compact(input) || '}') || '}')
+$$;
+
+CREATE OR REPLACE FUNCTION df._external_fault(config jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN jsonb_typeof(config -> 'handler') <> 'string' OR btrim(config ->> 'handler') = '' OR length(config ->> 'handler') > 200
+                THEN 'handler in EXTERNAL must be a name of 1 to 200 characters'
+                WHEN jsonb_typeof(config -> 'input') <> 'object'
+                THEN 'input in EXTERNAL must be an object, not ' || jsonb_typeof(config -> 'input') END
+$$;
+
 CREATE OR REPLACE FUNCTION df.seq(a text, b text) RETURNS text
 LANGUAGE sql VOLATILE STRICT AS $$
     SELECT '{"node_type":"THEN","left_node":' || df._step(a) || ',"right_node":' || df._step(b) || '}'

@@ -84,7 +84,7 @@ BEGIN
     FROM jsonb_object_keys(step) AS k (key) WHERE k.key <> ALL (keys) LIMIT 1;
     IF fault IS NOT NULL THEN
         RETURN fault;
-    ELSIF kind NOT IN ('SQL', 'PYTHON', 'HTTP', 'HTTP_MULTIPART', 'SLEEP', 'WAIT_SCHEDULE', 'SIGNAL') THEN
+    ELSIF kind NOT IN ('SQL', 'PYTHON', 'EXTERNAL', 'HTTP', 'HTTP_MULTIPART', 'SLEEP', 'WAIT_SCHEDULE', 'SIGNAL') THEN
         RETURN format('a step is a single leaf or a map of one, not %s', kind);
     ELSIF child ->> 'result_name' IS DISTINCT FROM step ->> 'step' THEN
         RETURN 'its node must bear its slug as result_name, not ' || coalesce(left((child -> 'result_name')::text, 100), 'null');

@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION df._options_fault(kind text, options jsonb) RETURNS t
 LANGUAGE sql IMMUTABLE AS $$
     SELECT f.fault
     FROM jsonb_each(options) WITH ORDINALITY AS o (key, value, n)
-    CROSS JOIN (SELECT CASE WHEN kind = 'SQL' THEN '{transaction,timeout,start_delay}' WHEN kind = 'PYTHON' THEN '{timeout,start_delay}' WHEN kind = 'MAP' THEN '{start_delay}' WHEN kind = 'LOOP' THEN '{min_interval,until}'
+    CROSS JOIN (SELECT CASE WHEN kind = 'SQL' THEN '{transaction,timeout,start_delay}' WHEN kind = 'PYTHON' THEN '{timeout,start_delay}' WHEN kind IN ('MAP', 'EXTERNAL') THEN '{start_delay}' WHEN kind = 'LOOP' THEN '{min_interval,until}'
                             WHEN kind IN ('HTTP', 'HTTP_MULTIPART') THEN '{retry_statuses,raise_for_status,sink,timeout,start_delay}' ELSE '{}' END::text[]) AS k (known)
     CROSS JOIN LATERAL (SELECT CASE
         WHEN o.key <> ALL (k.known) THEN

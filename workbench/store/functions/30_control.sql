@@ -42,16 +42,17 @@ BEGIN
     IF on_failure = 'continue' THEN
         PERFORM df._warn_of_late_waits(graph::jsonb);
     END IF;
-    definition.kind := 'start';
+    definition := df._definition(graph, given);
     definition.label := label;
-    definition.graph := graph;
-    definition.input := given;
-    definition.vars := (SELECT coalesce(jsonb_object_agg(v.name, v.value), '{}') FROM df.vars v
-                        WHERE v.owner = df._me() AND v.value IS NOT NULL) || vars;
+    definition.vars := definition.vars || vars;
     definition.database := database;
     definition.max_attempts := max_attempts;
     definition.max_backoff := max_backoff;
     definition.on_failure := on_failure;
+    definition.flow := df._flow_slug(graph);
+    IF definition.flow IS NOT NULL THEN
+        definition.flow_version := df._note_flow(definition.flow, graph);
+    END IF;
     RETURN df._new_run(definition, idempotency_key, NULL, tell);
 END $$;
 
@@ -364,7 +365,7 @@ BEGIN
            idempotency_key = NULL, error = jsonb_build_object('type', 'Cancelled', 'message', reason)
     WHERE i.id = run RETURNING version INTO next_version;
     -- A claim needs no lock of the run: from here on there is none that the next two statements would see differently.
-    PERFORM FROM df.nodes n WHERE n.instance_id = run AND n.status = 'ready' FOR NO KEY UPDATE;
+    PERFORM FROM df.nodes n WHERE n.instance_id = run AND n.status IN ('ready', 'waiting') FOR NO KEY UPDATE;
     INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at, exactly_once)
     SELECT run, n.node_id, next_version, n.submitted_by, n.attempt, 'cancelled', n.token, n.engine_id, n.started_at, now,
            n.node_type = 'SQL' AND NOT n.autocommit
@@ -373,6 +374,7 @@ BEGIN
     SELECT n.token, n.instance_id, n.submitted_by, n.engine_id, n.gate
     FROM df.nodes n WHERE n.instance_id = run AND n.status = 'running' AND n.token IS NOT NULL
         AND EXISTS (SELECT FROM df.engines e WHERE e.id = n.engine_id);
+    DELETE FROM df.tasks t WHERE t.instance_id = run AND t.token IS NULL;
     UPDATE df.nodes n SET status = 'cancelled', rev = next_version, token = NULL, finished_at = now
     WHERE n.instance_id = run AND n.status IN ('pending', 'ready', 'running', 'waiting');
     PERFORM df._tell((SELECT i.submitted_by FROM df.instances i WHERE i.id = run));

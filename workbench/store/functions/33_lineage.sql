@@ -38,6 +38,7 @@ BEGIN
             HINT = 'Your failed runs: SELECT * FROM df.unresolved_failures();';
     END IF;
     SELECT d.* INTO definition FROM df.definitions d WHERE d.instance_id = run;
+    definition.instance_id := NULL;
     PERFORM df._check_place(definition.database);
     RETURN definition;
 END $$;
@@ -57,20 +58,24 @@ BEGIN
 END $$;
 
 -- Stores a run that is due at once: the way of every start and every retry. `definition` says what it is made of; whose it is,
--- when and under which settings is filled in here.
+-- when and under which settings is filled in here, and its id unless it says one.
 CREATE OR REPLACE FUNCTION df._new_run(definition df.definitions, key text, source text, tell boolean) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     now timestamptz := df.now();
+    given text := definition.instance_id;
 BEGIN
     definition.submitted_by := df._me();
     definition.created_at := now;
     definition.settings := df._settings_of_runs();
     LOOP
-        definition.instance_id := left(replace(gen_random_uuid()::text, '-', ''), 8);
+        definition.instance_id := coalesce(given, left(replace(gen_random_uuid()::text, '-', ''), 8));
         INSERT INTO df.instances (id, submitted_by, wake_at, created_at, updated_at, idempotency_key, restart_of_run_id)
         VALUES (definition.instance_id, definition.submitted_by, now, now, now, key, source) ON CONFLICT (id) DO NOTHING;
         EXIT WHEN FOUND;
+        IF given IS NOT NULL THEN
+            RAISE EXCEPTION 'run % exists already: nothing was started', given USING ERRCODE = '23505', HINT = 'Give another run_id, or none.';
+        END IF;
     END LOOP;
     PERFORM df._define(definition.instance_id, definition.graph::text);
     INSERT INTO df.definitions SELECT definition.*;

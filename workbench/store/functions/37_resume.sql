@@ -77,6 +77,6 @@ CREATE OR REPLACE FUNCTION df._finished_leaves(run text) RETURNS SETOF integer
 LANGUAGE sql STABLE AS $$
     SELECT n.node_id FROM df.nodes n
     WHERE n.instance_id = run AND n.status = 'completed'
-      AND n.node_type IN ('SQL', 'PYTHON', 'HTTP', 'HTTP_MULTIPART', 'SLEEP', 'WAIT_SCHEDULE', 'SIGNAL', 'BREAK')
+      AND n.node_type IN ('SQL', 'PYTHON', 'EXTERNAL', 'HTTP', 'HTTP_MULTIPART', 'SLEEP', 'WAIT_SCHEDULE', 'SIGNAL', 'BREAK')
     ORDER BY n.node_id
 $$;

@@ -20,22 +20,23 @@ $$;
 -- Everything an engine needs to hold a copy of these runs; what is immutable only for those it does not hold yet.
 CREATE OR REPLACE FUNCTION df._load(runs text[], known text[])
 RETURNS TABLE (id text, status text, version bigint, graph text, label text, input text, vars text, database text,
-               max_attempts integer, max_backoff double precision, on_failure text, nodes text, signalled boolean)
+               max_attempts integer, max_backoff double precision, on_failure text, nodes text, signalled boolean, reported boolean)
 LANGUAGE sql STABLE ROWS 50 AS $$
     SELECT i.id, i.status, i.version, d.graph::text, d.label, d.input::text, d.vars::text, d.database,
            d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
            CASE WHEN i.version > 0 OR d.kind = 'resume' THEN df._node_rows(i.id, -1) END,
-           EXISTS (SELECT FROM df.signals s WHERE s.instance_id = i.id)
+           EXISTS (SELECT FROM df.signals s WHERE s.instance_id = i.id),
+           EXISTS (SELECT FROM df.tasks t WHERE t.instance_id = i.id AND t.report IS NOT NULL)
     FROM unnest(runs) WITH ORDINALITY AS r (id, n)
     JOIN df.instances i ON i.id = r.id AND i.submitted_by = df._me()
     JOIN df.definitions d ON d.instance_id = i.id
     WHERE i.id <> ALL (known) ORDER BY r.n
 $$;
 
--- Locks the runs that are due, or that signals have arrived for, and that nobody else holds, and returns them whole.
+-- Locks the runs that are due, or that signals or workers' reports have arrived for, and that nobody else holds, and returns them whole.
 CREATE OR REPLACE FUNCTION df._due(most integer)
 RETURNS TABLE (id text, status text, version bigint, graph text, label text, input text, vars text, database text,
-               max_attempts integer, max_backoff double precision, on_failure text, nodes text, signalled boolean)
+               max_attempts integer, max_backoff double precision, on_failure text, nodes text, signalled boolean, reported boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text[];
@@ -46,6 +47,9 @@ BEGIN
                     ORDER BY i.wake_at LIMIT most FOR NO KEY UPDATE SKIP LOCKED);
     IF EXISTS (SELECT FROM df.signals s WHERE s.is_new AND s.submitted_by = df._me()) THEN
         locked := locked || df._signalled(most - cardinality(locked), locked);
+    END IF;
+    IF EXISTS (SELECT FROM df.tasks t WHERE t.report IS NOT NULL AND t.submitted_by = df._me()) THEN
+        locked := locked || df._reported(most - cardinality(locked), locked);
     END IF;
     IF locked <> '{}' THEN
         RETURN QUERY SELECT * FROM df._load(locked, '{}');
@@ -226,7 +230,7 @@ DECLARE
 BEGIN
     -- A claim needs no lock of the run: from here on there is none that the next statement would see differently.
     PERFORM FROM json_to_recordset(cancelled) AS c (run text, node_id integer)
-        JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id WHERE n.status = 'ready' FOR NO KEY UPDATE OF n;
+        JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id WHERE n.status IN ('ready', 'waiting') FOR NO KEY UPDATE OF n;
     INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at, exactly_once)
     SELECT n.instance_id, n.node_id, c.rev, n.submitted_by, n.attempt + 1, 'cancelled', n.token, n.engine_id, n.started_at, at,
            n.node_type = 'SQL' AND NOT n.autocommit
@@ -239,7 +243,9 @@ BEGIN
     SELECT n.token, n.instance_id, n.submitted_by, n.engine_id, n.gate
     FROM json_to_recordset(cancelled) AS c (run text, node_id integer)
     JOIN df.nodes n ON n.instance_id = c.run AND n.node_id = c.node_id
-    WHERE n.status = 'running' AND n.token IS NOT NULL;
+    WHERE n.status = 'running' AND n.token IS NOT NULL AND n.engine_id IS NOT NULL;
+    DELETE FROM df.tasks t USING json_to_recordset(cancelled) AS c (run text, node_id integer)
+    WHERE t.instance_id = c.run AND t.node_id = c.node_id AND t.token IS NULL;
     RETURN unknown;
 END $$;
 

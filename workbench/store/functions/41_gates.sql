@@ -13,6 +13,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, df, pg_temp A
     ), permits AS (
         SELECT n.gate FROM living l JOIN df.nodes n ON n.engine_id = l.id WHERE n.status = 'running' AND n.token IS NOT NULL
         UNION ALL SELECT r.gate FROM living l JOIN df.releasing r ON r.engine_id = l.id
+        UNION ALL SELECT NULL FROM df.tasks t WHERE t.token IS NOT NULL AND t.report IS NULL AND t.lease_until > clock_timestamp()
     )
     SELECT (SELECT count(*) FROM permits), (SELECT count(*) FROM permits p WHERE p.gate IS NOT NULL),
            (SELECT min(l.max_activity) FROM living l), (SELECT min(l.max_http) FROM living l)
@@ -117,7 +118,7 @@ $$;
 -- Whether no other engine of any role lives.
 CREATE OR REPLACE FUNCTION df._is_alone(engine text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT NOT EXISTS (SELECT FROM df.engines e WHERE e.id <> engine AND e.stopped_at IS NULL AND e.died_at IS NULL)
+    SELECT NOT EXISTS (SELECT FROM df.engines e WHERE e.id <> engine AND e.stopped_at IS NULL AND e.died_at IS NULL) AND NOT df._has_leases()
 $$;
 
 -- A newcomer waits until those who keep the ceiling by themselves know of it, unless they do not stir.

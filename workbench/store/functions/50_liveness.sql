@@ -101,14 +101,19 @@ CREATE OR REPLACE FUNCTION df._end_sessions() RETURNS bigint LANGUAGE sql AS $$
     SELECT count(pg_terminate_backend(a.pid, 5000)) FROM gone g JOIN pg_stat_activity a ON a.pid = g.pid AND a.backend_start = g.backend_start
 $$;
 
--- Running leaves whose engine is not alive any more; `lost` unless it left in order and could only not give them back.
+-- Running leaves whose engine or outside worker is not alive any more, and what became of it; NULL when it left in order and could
+-- only not give them back.
 CREATE OR REPLACE FUNCTION df._orphans(most integer)
-RETURNS TABLE (instance_id text, node_id integer, token uuid, lost boolean) LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+RETURNS TABLE (instance_id text, node_id integer, token uuid, lost text) LANGUAGE sql SET enable_seqscan = off AS $$
+    SELECT df._end_leases();
     SELECT n.instance_id, n.node_id, n.token,
-           NOT EXISTS (SELECT FROM df.engines e WHERE e.id = n.engine_id AND e.died_at IS NULL AND e.stopped_at IS NOT NULL)
+           CASE WHEN n.engine_id IS NULL THEN 'the lease of the worker that executed this step has passed'
+                WHEN NOT EXISTS (SELECT FROM df.engines e WHERE e.id = n.engine_id AND e.died_at IS NULL AND e.stopped_at IS NOT NULL)
+                THEN 'the engine that executed this step is gone' END
     FROM df.nodes n
     WHERE n.status = 'running' AND n.token IS NOT NULL AND n.submitted_by = df._me()
       AND NOT EXISTS (SELECT FROM df.engines e WHERE e.id = n.engine_id AND e.died_at IS NULL AND e.stopped_at IS NULL)
+      AND NOT EXISTS (SELECT FROM df.tasks t WHERE t.token = n.token)
     ORDER BY n.instance_id, n.node_id LIMIT most
 $$;
 

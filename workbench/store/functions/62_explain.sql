@@ -222,6 +222,7 @@ LANGUAGE sql IMMUTABLE AS $$
             WHEN 'FLOW' THEN format('FLOW %s (%s)', coalesce(k.query::jsonb ->> 'slug', '?'), k.extras)
             WHEN 'MAP' THEN format('MAP over %s', coalesce(k.query::jsonb ->> 'over', '?'))
             WHEN 'PYTHON' THEN format('PYTHON %s', k.query::jsonb ->> 'handler')
+            WHEN 'EXTERNAL' THEN format('EXTERNAL %s', k.query::jsonb ->> 'handler')
             ELSE CASE WHEN k.kind IN ('HTTP', 'HTTP_MULTIPART')
                       THEN format('%s %s %s', k.kind, k.query::jsonb ->> 'method', df._cut(k.query::jsonb ->> 'url', 40)) ELSE k.kind END
         END,

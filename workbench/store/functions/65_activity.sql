@@ -81,7 +81,7 @@ LANGUAGE sql STABLE AS $$
                    CASE WHEN n.node_type = 'LOOP' AND n.abandoned >= 5 THEN 'abandoned'
                         WHEN n.status = 'running' THEN CASE
                             WHEN b.blocker IS NOT NULL THEN 'lock'
-                            WHEN n.engine_id = ANY (world.engines) THEN 'running'
+                            WHEN n.engine_id = ANY (world.engines) OR (n.engine_id IS NULL AND n.node_type = 'EXTERNAL') THEN 'running'
                             WHEN i.submitted_by = ANY (world.roles) THEN 'lost'
                             ELSE 'no engine' END
                         WHEN n.status = 'waiting' THEN CASE
@@ -124,10 +124,14 @@ LANGUAGE sql STABLE ROWS 1 AS $$
                        WHEN due IS NULL THEN '["; needs an engine"]' ELSE '["; needs an engine then"]' END
                || CASE WHEN kind = 'running' THEN df._progress_line(run, node) || df._scope_line(run) ELSE '[]' END,
            e.message, e.at
-    FROM (SELECT CASE WHEN kind = 'signal' THEN df._signal_of(run, node) ELSE subject END AS subject OFFSET 0) s  -- once
+    FROM (SELECT CASE kind WHEN 'signal' THEN df._signal_of(run, node) WHEN 'external' THEN df._task_of(run, node) ELSE subject END AS subject OFFSET 0) s  -- once
     LEFT JOIN LATERAL (SELECT f.said FROM df._failed_branches(run) f WHERE failed > 0) b ON true
     LEFT JOIN LATERAL df._last_error(run) e ON true
 $$;
+
+-- What an outside worker is to do.
+CREATE OR REPLACE FUNCTION df._task_of(run text, node integer) RETURNS text
+LANGUAGE sql STABLE AS $$ SELECT t.handler FROM df.tasks t WHERE t.instance_id = run AND t.node_id = node $$;
 
 -- What a running handler says of itself.
 CREATE OR REPLACE FUNCTION df._progress_line(run text, node integer) RETURNS jsonb
@@ -168,6 +172,7 @@ LANGUAGE sql STABLE AS $$
         WHEN 'scope' THEN jsonb_build_array(format('HTTP scope %s, %s in line', subject, df._ordinal(number)))
         WHEN 'signal' THEN jsonb_build_array(format('waits for signal %s since ', subject), jsonb_build_object('at', since))
                            || CASE WHEN due IS NULL THEN '[]' ELSE '[", "]'::jsonb || df._due_parts('times out', due, now) END
+        WHEN 'external' THEN jsonb_build_array(format('waits for a worker to claim %s since ', subject), jsonb_build_object('at', since))
         WHEN 'sleep' THEN df._due_parts('wakes', due, now)
         WHEN 'wait_schedule' THEN df._due_parts('fires', due, now)
         WHEN 'later' THEN df._due_parts('begins', due, now)

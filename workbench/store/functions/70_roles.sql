@@ -24,6 +24,7 @@ LANGUAGE sql STABLE AS $$
                  ('iterations', 'select insert update delete'), ('scopes', 'select insert delete'), ('releasing', 'select insert delete'),
                  ('engines', 'select insert update delete'),
                  ('sessions', 'select insert update delete'), ('vars', 'select insert update delete'),
+                 ('tasks', 'select insert update delete'), ('flows', 'select insert update delete'),
                  ('definitions', 'select insert delete'), ('attempts', 'select insert delete'),
                  ('readers', 'select insert delete'), ('settings', 'select'), ('schema_migrations', 'select'), ('engine_keys', 'usage')) AS u (name, privileges)
     CROSS JOIN LATERAL regexp_split_to_table(u.privileges, ' ') AS p (privilege)
