@@ -143,7 +143,15 @@ REFUSED: list[tuple[Node, str]] = [
     (node("LOOP", "[]", left=ONE), "query in LOOP must be a JSON config object"),
     *[
         (node(kind, text), f"query in {kind} must be {what}")
-        for kind in ("BREAK", "WAIT_SCHEDULE", "SIGNAL", "PYTHON", "HTTP", "HTTP_MULTIPART")
+        for kind in (
+            "BREAK",
+            "WAIT_SCHEDULE",
+            "SIGNAL",
+            "PYTHON",
+            "EXTERNAL",
+            "HTTP",
+            "HTTP_MULTIPART",
+        )
         for text, what in [
             ("", "valid JSON config"),
             ("x", "valid JSON config"),
@@ -155,6 +163,22 @@ REFUSED: list[tuple[Node, str]] = [
     (node("BREAK", {"break_value": 7}), "break_value in BREAK must be text or null, not number"),
     (node("PYTHON", {}), "query in PYTHON lacks 'handler'"),
     (node("PYTHON", {"handler": ""}), "handler in PYTHON must be a name"),
+    (node("EXTERNAL", {"input": {}}), "query in EXTERNAL lacks 'handler'"),
+    *[
+        (
+            node("EXTERNAL", {"handler": handler}),
+            "handler in EXTERNAL must be a name of 1 to 200 characters",
+        )
+        for handler in ("", "  ", "x" * 201, 7, None)
+    ],
+    (
+        node("EXTERNAL", {"handler": "h", "input": [1]}),
+        "input in EXTERNAL must be an object, not array",
+    ),
+    (
+        option("EXTERNAL", '{"handler":"h"}', {"timeout": 5}),
+        "option 'timeout' is not valid for EXTERNAL nodes; it has start_delay",
+    ),
     *[
         (Node("SLEEP", query=text), f"query in SLEEP must be a number of seconds from 0 to {most}")
         for most in [31557600000]

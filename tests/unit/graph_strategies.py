@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from workbench.graph import (
     Node,
     break_,
+    external,
     http,
     http_multipart,
     if_,
@@ -63,6 +64,11 @@ _PYTHON = st.builds(
     lambda value: Node("PYTHON", query=json.dumps({"handler": "m:f", "input": {"v": [value]}})),
     st.integers() | TEXTS,
 )
+_EXTERNAL = st.builds(
+    lambda handler, given: external(handler, **given),
+    TEXTS.filter(lambda text: len(text.strip()) > 0 and len(text) <= 200),
+    st.dictionaries(st.sampled_from(["a", "é"]), JSON_VALUES, max_size=2),
+)
 
 SECONDS = st.integers(0, 10**9) | st.integers(0, 10**9).map(lambda n: n / 1000)
 CRONS = st.sampled_from(["* * * * *", "0 9 * * MON-FRI", "*/5 0 1,15 jan *"])
@@ -108,6 +114,7 @@ _HTTP = st.builds(
 _LEAVES = (
     _SQL
     | _PYTHON
+    | _EXTERNAL
     | st.builds(sleep, SECONDS)
     | st.builds(wait_for_schedule, CRONS, ZONES)
     | st.builds(wait_for_signal, TEXTS.filter(bool), st.none() | st.integers(1, 10**9))

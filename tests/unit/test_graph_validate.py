@@ -27,7 +27,7 @@ def test_well_formed_graphs_pass(graph: Node) -> None:
 def test_the_types_are_listed_in_one_order() -> None:
     assert ", ".join(NODE_TYPES) == (
         "SQL, THEN, IF, JOIN, LOOP, BREAK, RACE, SLEEP, WAIT_SCHEDULE, HTTP, HTTP_MULTIPART, "
-        "SIGNAL, PYTHON, FLOW, MAP"
+        "SIGNAL, PYTHON, EXTERNAL, FLOW, MAP"
     )
 
 
@@ -51,6 +51,7 @@ def test_the_types_are_listed_in_one_order() -> None:
         Node("HTTP_MULTIPART", query='{"url":"http://a/","method":"POST","parts":[{}]}'),
         Node("HTTP", query='{"url":"{base}","method":"get","headers":null,"timeout_seconds":null}'),
         Node("PYTHON", query='{"handler":"m:f"}'),
+        Node("EXTERNAL", query='{"handler":"resize","input":{"w":{"$ref":"input"}}}'),
     ],
 )
 def test_every_type_has_a_valid_form(node: Node) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -33,6 +34,7 @@ from workbench.engine.model import (
     Failed,
     Faulted,
     Lost,
+    Offered,
     Released,
     ReportEvent,
     Run,
@@ -60,6 +62,7 @@ def reports(node: int, token: str) -> list[ReportEvent]:
         Lost(node, token, "gone"),
         Faulted(node, token, BROKEN),
         Released(node, token),
+        Offered(node, token, "{}"),
     ]
 
 
@@ -139,6 +142,19 @@ class AnyOrder(RuleBasedStateMachine):
         self.without_row.add(token)
         self.end(Released(node, token))
         assert self.run.nodes[node].ready_at == self.simulation.now
+
+    @precondition(live)
+    @rule()
+    def offer(self) -> None:
+        """It waits for an outside worker until one claims it, which is no transition."""
+        node, token = self.running()
+        self.without_row.add(token)
+        self.end(Offered(node, token, "{}"))
+        assert self.run.nodes[node].status == "waiting"
+        self.wake()
+        token = f"outside-{len(self.claimed)}"
+        self.run.set(node, replace(self.run.nodes[node], status="running", token=token))
+        self.claimed[token] = node
 
     @precondition(live)
     @rule(seconds=st.none() | st.sampled_from([0.1, 1.0, 5000.0]))
@@ -298,7 +314,8 @@ class AnyOrder(RuleBasedStateMachine):
         for planned, state in zip(self.run.plan, self.run.nodes, strict=True):
             assert (state.ready_at is not None) == (state.status == "ready")
             claimed = state.status == "running" and planned.is_executed
-            assert (state.token is not None) == (state.engine is not None) == claimed
+            assert (state.token is not None) == claimed
+            assert state.engine is None or claimed
 
     @invariant()
     def names_are_bound_exactly_to_completed_named_nodes(self) -> None:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from workbench.graph.build import Ref, named, py, ref, seq, sql
+from workbench.graph.build import Ref, external, named, py, ref, seq, sql
 from workbench.graph.codec import dumps, loads
 from workbench.graph.control import break_, if_, if_rows, join, loop, race
 from workbench.graph.handlers import handler
@@ -27,6 +27,7 @@ __all__ = [
     "Visit",
     "break_",
     "dumps",
+    "external",
     "handler",
     "http",
     "http_multipart",
