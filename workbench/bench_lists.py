@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from workbench.views.engines_view import EnginesView
     from workbench.views.explain_view import ExplainView
     from workbench.views.failures_view import FailuresView
+    from workbench.views.flows_view import FlowsView
     from workbench.views.lineage_view import LineageView
     from workbench.views.runs_view import RunsView
     from workbench.views.simulation_view import SimulationView
@@ -277,6 +278,19 @@ class Lists(Opened):
 
         with self._database.connection() as conn:
             return EnginesView(monitor.list_engines(conn, ended=ended))
+
+    def flows(self) -> FlowsView:
+        """The versions of flows that runs were started with or that SQL defines, and their runs.
+
+        Returns
+        -------
+        FlowsView
+            Those of a flow together, the newest first; `.df` is the DataFrame behind it.
+        """
+        from workbench.views.flows_view import FlowsView
+
+        with self._database.connection() as conn:
+            return FlowsView(monitor.list_flows(conn), lineage.now(conn))
 
     def status(self) -> Status:
         """Where this bench works and how: database, engine, notifications, what waits."""

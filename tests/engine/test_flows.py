@@ -226,3 +226,15 @@ def test_elements_are_seen_by_name_and_place(db: Database, engine: Engine) -> No
     assert db.value("SELECT node FROM df.failures() LIMIT 1") == "m"
     names = db.values("SELECT result_name FROM df._run_nodes(%s)", run)
     assert names == [None, "m", "m[0]", "m[1]"]
+
+
+def test_a_run_that_fails_leaves_other_runs_of_its_flow_alone(db: Database, engine: Engine) -> None:
+    flow = Flow("f", max_attempts=1)
+    flow.add("a", "SELECT 1 / $input AS one")
+    flow.add("b", "SELECT $a.one + 1 AS two", after=["a"])
+    bad, good = start(db, flow, "0"), start(db, flow, "1")
+    db.wait(bad, "failed")
+    db.wait(good)
+    assert db.result(good) == {"b": {"rows": [{"two": 2}], "row_count": 1}}
+    assert [node["status"] for node in db.nodes(bad)] == ["failed", "failed", "cancelled"]
+    assert [node["status"] for node in db.nodes(good)] == ["completed"] * 3

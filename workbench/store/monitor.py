@@ -18,6 +18,7 @@ from workbench.store.records import (
     AttemptRow,
     EngineRow,
     Explained,
+    FlowRow,
     IterationRow,
     NodeResult,
     NodeRow,
@@ -236,6 +237,11 @@ def definition(conn: Connection, run_id: str) -> Definition:
 def list_engines(conn: Connection, *, ended: bool = False) -> list[EngineRow]:
     """Engines of all roles, the youngest first; with `ended` also those that stopped or died."""
     return _rows(conn, EngineRow, "SELECT * FROM df._engines(%s)", ended)
+
+
+def list_flows(conn: Connection, slug: str | None = None) -> list[FlowRow]:
+    """Versions of flows, those of a flow together, the newest first."""
+    return _rows(conn, FlowRow, "SELECT * FROM df.list_flows(%s)", slug)
 
 
 def unfinished(conn: Connection) -> Unfinished:

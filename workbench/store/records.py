@@ -34,7 +34,8 @@ Error: TypeAlias = Mapping[str, Any]
 class RunRow:
     """One run. `max_backoff` in seconds; `as_of` is the database's clock at the query;
     `missing_handlers` are those that its steps wait for and no living engine has; `attempts`
-    counts the ended ones that are kept. `kind` is how it came to be: start, retry or resume.
+    counts the ended ones that are kept. `kind` is how it came to be: start, retry or resume;
+    `flow` which flow it is as a whole.
     """
 
     run_id: str
@@ -61,6 +62,8 @@ class RunRow:
     missing_handlers: Sequence[str] = ()
     attempts: int = 0
     kind: str = "start"
+    flow: str | None = None
+    flow_version: int | None = None
 
     @property
     def waits_for(self) -> str | None:
@@ -237,3 +240,18 @@ class EngineRow:
     last_seen_at: datetime
     ended_at: datetime | None
     as_of: datetime
+
+
+@dataclass(frozen=True)
+class FlowRow:
+    """A version of a flow, and how many runs there are of it."""
+
+    slug: str
+    version: int
+    steps: list[str]
+    owner: str
+    created_at: datetime
+    last_started_at: datetime | None
+    runs: int
+    unfinished: int
+    failed: int

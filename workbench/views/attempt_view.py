@@ -17,7 +17,7 @@ from workbench.views.markup import Child, Safe, tag
 from workbench.views.preview import json_block
 from workbench.views.status import STATUSES, badge
 from workbench.views.step_detail import delay_words, error_block, error_text
-from workbench.views.titles import config, title
+from workbench.views.titles import config, handler_of, title
 from workbench.views.words import duration, moment
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class AttemptView(View):
         """What was executed, as text."""
         if self.executed is not None:
             return self.executed
-        if self.node.node_type == "PYTHON":
+        if self.node.node_type in ("PYTHON", "EXTERNAL"):
             return json.dumps(config(self.node).get("input") or {}, ensure_ascii=False)
         if self.node.node_type == "SQL":
             return (self.node.query or "").strip("\n")
@@ -131,8 +131,8 @@ class AttemptView(View):
 
     @property
     def _caption(self) -> str:
-        if self.node.node_type == "PYTHON":
-            return f"input of {self.node.handler or '?'}"
+        if self.node.node_type in ("PYTHON", "EXTERNAL"):
+            return f"input of {handler_of(self.node)}"
         return "statement" if self.node.node_type == "SQL" else "request"
 
     @property

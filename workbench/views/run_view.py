@@ -210,6 +210,8 @@ def _facts(data: RunData) -> list[tuple[str, str]]:
         ("steps", f"{done:,} of {len(leaves):,}"),
         ("policy", _policy(run)),
     ]
+    if run.flow:
+        facts.append(("flow", f"{run.flow}, version {run.flow_version}"))
     if run.input_preview != "null":
         facts.append(("input", shorten(one_line(run.input_preview), 60)))
     if (shown := sum(map(len, data.attempts_of.values()))) < run.attempts:

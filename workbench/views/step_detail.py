@@ -12,7 +12,7 @@ from workbench.views import preview
 from workbench.views.clock import when
 from workbench.views.markup import EMPTY, Safe, join, tag
 from workbench.views.status import badge
-from workbench.views.titles import config, url_of
+from workbench.views.titles import config, handler_of, url_of
 from workbench.views.words import count, duration, one_line, shorten
 
 __all__ = ["delay_words", "detail", "error_block", "error_line", "error_text", "is_own_error"]
@@ -93,8 +93,8 @@ def _part(caption: str, content: Safe | None) -> Safe | None:
 
 
 def _source_caption(node: NodeRow) -> str:
-    if node.node_type == "PYTHON":
-        return f"input of {node.handler or '?'}"
+    if node.node_type in ("PYTHON", "EXTERNAL"):
+        return f"input of {handler_of(node)}"
     return "statement" if node.node_type == "SQL" else "settings"
 
 
@@ -104,7 +104,7 @@ def _source(node: NodeRow) -> Safe | None:
     if node.node_type in ("HTTP", "HTTP_MULTIPART"):
         return preview.json_block(_request(node))
     shown: Any = config(node)
-    if node.node_type == "PYTHON":
+    if node.node_type in ("PYTHON", "EXTERNAL"):
         return preview.json_block(shown.get("input")) if shown else None
     if node.node_type in _TOLD_BY_TITLE or not (shown or node.options):
         return None

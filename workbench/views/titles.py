@@ -12,7 +12,7 @@ from workbench.graph.tree import label
 from workbench.store.records import NodeRow
 from workbench.views.words import count, duration, one_line, shorten
 
-__all__ = ["Part", "Title", "config", "is_until", "parts", "title", "url_of"]
+__all__ = ["Part", "Title", "config", "handler_of", "is_until", "parts", "title", "url_of"]
 
 _LONGEST = 160  # characters; a row shows what fits, and the whole is a click away
 _PASSWORD = re.compile(r"(?<=//)[^/?#@]*@")
@@ -112,13 +112,17 @@ def _sql(node: NodeRow) -> Title:
     return Title("SQL", shorten(one_line(node.query or ""), _LONGEST))
 
 
+def handler_of(node: NodeRow) -> str:
+    """What executes a PYTHON or EXTERNAL step."""
+    return node.handler or str(config(node).get("handler", "?"))
+
+
 def _python(node: NodeRow) -> Title:
-    handler = node.handler or str(config(node).get("handler", "?"))
-    return Title("PYTHON", handler.rpartition(":")[2])
+    return Title("PYTHON", handler_of(node).rpartition(":")[2])
 
 
 def _external(node: NodeRow) -> Title:
-    return Title("EXTERNAL", str(config(node).get("handler", "?")))
+    return Title("EXTERNAL", handler_of(node))
 
 
 def _http(node: NodeRow) -> Title:

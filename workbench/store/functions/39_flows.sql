@@ -97,6 +97,20 @@ BEGIN
     RETURN QUERY SELECT * FROM df.instances i WHERE i.id = made;
 END $$;
 
+-- The versions of flows, those of a flow together, the newest first, with how many runs there are of each.
+CREATE OR REPLACE FUNCTION df.list_flows(of_slug text DEFAULT NULL)
+RETURNS TABLE (slug text, version integer, steps text[], owner text, created_at timestamptz, last_started_at timestamptz,
+               runs bigint, unfinished bigint, failed bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT f.slug, f.version, df._steps_of(f.graph), f.owner::text, f.created_at, max(i.created_at), count(i.id),
+           count(*) FILTER (WHERE i.status IN ('pending', 'running')), count(*) FILTER (WHERE i.status = 'failed')
+    FROM df.flows f
+    LEFT JOIN df.definitions d ON d.submitted_by = f.owner AND d.flow = f.slug AND d.flow_version = f.version
+    LEFT JOIN df.instances i ON i.id = d.instance_id
+    WHERE of_slug IS NULL OR f.slug = of_slug
+    GROUP BY f.owner, f.slug, f.version ORDER BY f.slug, f.owner::text, f.version DESC
+$$;
+
 -- What a run is made of when nothing else is said.
 CREATE OR REPLACE FUNCTION df._definition(graph text, input jsonb) RETURNS df.definitions
 LANGUAGE plpgsql AS $$

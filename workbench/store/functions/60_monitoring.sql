@@ -8,14 +8,14 @@ RETURNS TABLE (
     max_attempts integer, max_backoff double precision, on_failure text,
     created_at timestamptz, started_at timestamptz, finished_at timestamptz, updated_at timestamptz, wake_at timestamptz,
     error jsonb, parked jsonb, restart_of_run_id text, kind text, idempotency_key text, input_preview text,
-    live_engines integer, missing_handlers text[], attempts bigint, as_of timestamptz)
+    live_engines integer, missing_handlers text[], attempts bigint, as_of timestamptz, flow text, flow_version integer)
 LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT i.id, d.label, i.status, i.version, i.submitted_by::text, d.database,
            d.max_attempts, extract(epoch FROM d.max_backoff)::float8, d.on_failure,
            i.created_at, i.started_at, i.finished_at, i.updated_at, i.wake_at,
            i.error, i.parked, i.restart_of_run_id, d.kind, i.idempotency_key, left(d.input::text, 2048),
            df._live_engines(i.submitted_by), df._missing_handlers(i.id),
-           (SELECT count(*) FROM df.attempts a WHERE a.instance_id = i.id), df.now()
+           (SELECT count(*) FROM df.attempts a WHERE a.instance_id = i.id), df.now(), d.flow, d.flow_version
     FROM df.instances i JOIN df.definitions d ON d.instance_id = i.id WHERE i.id = $1
 $$;
 
