@@ -19,7 +19,16 @@ from workbench.views.words import as_of, count, duration, moment, one_line, shor
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RunsView", "runs_frame", "runs_html", "runs_text"]
+__all__ = [
+    "RunsView",
+    "error_of",
+    "progress",
+    "runs_frame",
+    "runs_html",
+    "runs_text",
+    "seconds_of",
+    "state_of",
+]
 
 _SHOWN = 200  # rows drawn; `.df` has them all
 
@@ -74,10 +83,10 @@ def runs_frame(rows: Sequence[RunsRow]) -> pandas.DataFrame:
         "created_at": ([r.created_at for r in rows], times),
         "started_at": ([r.started_at for r in rows], times),
         "finished_at": ([r.finished_at for r in rows], times),
-        "seconds": ([_seconds(r) for r in rows], "float64"),
+        "seconds": ([seconds_of(r) for r in rows], "float64"),
         "steps": ([r.steps for r in rows], "int64"),
         "steps_done": ([r.steps_done for r in rows], "int64"),
-        "error": ([_error(r) or None for r in rows], text),
+        "error": ([error_of(r) or None for r in rows], text),
         "restart_of": ([r.restart_of_run_id for r in rows], text),
         "submitted_by": ([r.submitted_by for r in rows], text),
     }
@@ -100,13 +109,13 @@ def runs_text(rows: Sequence[RunsRow], taken: datetime, title: str = "Runs") -> 
     lines = [f"{title}: {len(rows)}", ""]
     for row in rows[:_SHOWN]:
         status = state_of(row)
-        seconds = _seconds(row)
+        seconds = seconds_of(row)
         parts = [
             f"{STATUSES[status].icon} {row.run_id}  {status:<9}  {moment(row.created_at)}",
             f"{row.steps_done}/{row.steps} steps",
             "" if seconds is None else duration(seconds),
             one_line(row.label or ""),
-            _error(row),
+            error_of(row),
         ]
         lines.append("  ".join(part for part in parts if part))
     if len(rows) > _SHOWN:
@@ -159,8 +168,8 @@ def _table(rows: Sequence[RunsRow]) -> Safe:
 
 
 def _row(row: RunsRow) -> Safe:
-    seconds = _seconds(row)
-    error = _error(row)
+    seconds = seconds_of(row)
+    error = error_of(row)
     look = f"wb-errline wb-is-{'failed' if row.parked else row.status}"
     return tag(
         "tr",
@@ -169,12 +178,13 @@ def _row(row: RunsRow) -> Safe:
         tag("td", row.label or "", title=row.label),
         tag("td", moment(row.started_at or row.created_at)),
         tag("td", "" if seconds is None else duration(seconds), class_="wb-num"),
-        tag("td", _progress(row)),
+        tag("td", progress(row)),
         tag("td", tag("span", error, class_=look), class_="wb-grow", title=error or None),
     )
 
 
-def _progress(row: RunsRow) -> Safe:
+def progress(row: RunsRow) -> Safe:
+    """Return how many of its steps a run has done, as a bar and in numbers."""
     share = 100 * row.steps_done / row.steps if row.steps else 0
     bar = tag("i", style=f"left:0;width:{share:.0f}%") if share else None
     return tag(
@@ -185,12 +195,14 @@ def _progress(row: RunsRow) -> Safe:
     )
 
 
-def _seconds(row: RunsRow) -> float | None:
+def seconds_of(row: RunsRow) -> float | None:
+    """Return how long a run has taken; None before it has started."""
     if row.started_at is None:
         return None
     return ((row.finished_at or row.as_of) - row.started_at).total_seconds()
 
 
-def _error(row: RunsRow) -> str:
+def error_of(row: RunsRow) -> str:
+    """Return why a run failed or is parked, in one line."""
     error = row.parked or row.error
     return shorten(one_line(error_text(error)), 200) if error else ""
