@@ -25,13 +25,14 @@ from workbench.views.dashboard_data import DashboardData, Overview, Query
 from workbench.views.dashboard_live import DashboardSource
 from workbench.views.run_data import RunData
 
-__all__ = ["Reading", "dashboard_source"]
+__all__ = ["Listing", "Reading", "dashboard_source"]
 
 _DAY = timedelta(days=1)
 _REST = 10  # times as long as a reading took
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
+Listing = Callable[[Connection, str | None], list[RunsRow]]
 
 
 class _Paced(Generic[T]):
@@ -65,7 +66,7 @@ class Reading:
         Whether there are buttons that change things.
     """
 
-    listing: Callable[[Connection, str | None], list[RunsRow]]
+    listing: Listing
     whole: bool
     acts: bool
     _overview: _Paced[Overview] = field(default_factory=lambda: _Paced(_overview), init=False)

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.store.records import RunsRow
 from workbench.views.base import View, page
@@ -40,11 +40,18 @@ class RunsView(View):
         rows: what `store.monitor.list_runs` reads.
         taken: the moment they show; by default that of the first row, or now for none.
         title: what the list is, as a heading.
+        live: the MIME data of a new live widget that shows them; None for one moment only.
     """
 
     def __init__(
-        self, rows: Sequence[RunsRow], *, taken: datetime | None = None, title: str = "Runs"
+        self,
+        rows: Sequence[RunsRow],
+        *,
+        taken: datetime | None = None,
+        title: str = "Runs",
+        live: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
+        self._live = live
         self.rows = tuple(rows)
         self.title = title
         self.taken = taken or (rows[0].as_of if rows else datetime.now(UTC))
@@ -62,6 +69,12 @@ class RunsView(View):
 
     def __repr__(self) -> str:
         return f"<RunsView {count(len(self.rows), 'run')}>"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        static = super()._repr_mimebundle_(include, exclude)
+        return static if self._live is None else static | self._live()
 
 
 def runs_frame(rows: Sequence[RunsRow]) -> pandas.DataFrame:
