@@ -1,4 +1,5 @@
-"""A JupyterLab server on a free port of this machine, with directories of its own.
+"""A Jupyter server on a free port of this machine, with directories of its own: JupyterLab, Notebook 7
+or Voilà.
 
 Its notebooks' kernels are this interpreter and find this package. Nothing of the user's Jupyter is
 read or written.
@@ -26,6 +27,7 @@ _SETTINGS = {
     "@jupyterlab/apputils-extension:themes": {"theme": "JupyterLab Light"},
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},  # all cells in the DOM
 }
+_PAGES = {"jupyterlab": "doc/tree", "notebook": "notebooks", "voila": "voila/render"}
 _DIRECTORIES = {
     "JUPYTER_CONFIG_DIR": "config",
     "JUPYTER_DATA_DIR": "data",
@@ -47,10 +49,11 @@ class Lab:
 
     url: str
     notebooks: Path
+    page: str = "doc/tree"
 
     def address(self, name: str) -> str:
         """Where a notebook opens, in a workspace that remembers nothing."""
-        return f"{self.url}doc/tree/{name}?token={_TOKEN}&reset"
+        return f"{self.url}{self.page}/{name}?token={_TOKEN}&reset"
 
 
 def write_notebook(path: Path, cells: list[str]) -> None:
@@ -71,17 +74,19 @@ def write_notebook(path: Path, cells: list[str]) -> None:
 
 
 @contextmanager
-def serve(root: Path) -> Iterator[Lab]:
-    """Run a server in `root` until the end of the block; its kernels end with it."""
+def serve(root: Path, application: str = "jupyterlab") -> Iterator[Lab]:
+    """Run a server of an application, `jupyterlab`, `notebook` or `voila`, in `root` until the end of the
+    block; its kernels end with it.
+    """
     for name in ("notebooks", "app"):
         (root / name).mkdir()
     (root / "app" / "overrides.json").write_text(json.dumps(_SETTINGS))
     with (root / "server.log").open("wb") as log:
         process = subprocess.Popen(
-            _command(root), env=environment(root), stdout=log, stderr=log, cwd=root
+            _command(root, application), env=environment(root), stdout=log, stderr=log, cwd=root
         )
     try:
-        yield Lab(_wait(process, root), root / "notebooks")
+        yield Lab(_wait(process, root), root / "notebooks", _PAGES[application])
     finally:
         process.terminate()
         process.wait(20)
@@ -94,13 +99,17 @@ def environment(root: Path) -> dict[str, str]:
     return os.environ | own | {"PYTHONPATH": path, "WORKBENCH_HOME": str(root / "no-home")}
 
 
-def _command(root: Path) -> list[str]:
+def _command(root: Path, application: str) -> list[str]:
+    if application == "voila":  # as an extension: its pages need no token of their own
+        application = "jupyter_server"
     return [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *(sys.executable, "-m", application, "--no-browser", "--allow-root"),
         *("--ip=127.0.0.1", "--port=0", f"--IdentityProvider.token={_TOKEN}"),
         f"--ServerApp.root_dir={root / 'notebooks'}",
         f"--LabApp.app_settings_dir={root / 'app'}",
         "--LabApp.expose_app_in_browser=True",  # gives window.jupyterapp
+        "--JupyterNotebookApp.expose_app_in_browser=True",
+        f"--ServerApp.jpserver_extensions={{'voila.server_extension': {application == 'jupyter_server'}}}",
     ]
 
 
