@@ -187,4 +187,4 @@ def test_the_frame_has_fixed_columns_and_dtypes_also_when_it_is_empty() -> None:
 def test_a_plotly_figure_can_be_had() -> None:
     made = figure(case_five(), lines(case_five()))
     assert [trace.name for trace in made.data] == ["completed", "failed", "backoff"]
-    assert made.data[0].marker.color == "#00835f"
+    assert made.data[0].marker.color == "#00704f"

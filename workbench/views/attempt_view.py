@@ -145,12 +145,12 @@ class AttemptView(View):
             try:
                 return json_block(json.loads(self.source))
             except ValueError:  # cut, or nothing
-                return tag("pre", self.source, class_="wb-block")
+                return tag("pre", self.source, class_="wb-block", tabindex="0")
         lines = [
             tag("span", f"{text}\n", class_="wb-caret" if caret else None)
             for text, caret in with_caret(self.source, self._position)
         ]
-        return tag("pre", lines, class_="wb-block")
+        return tag("pre", lines, class_="wb-block", tabindex="0")
 
     def _facts(self, *, html: bool = False) -> list[tuple[str, Child]]:
         row = self.row

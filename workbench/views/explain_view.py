@@ -95,7 +95,7 @@ class ExplainView(View):
             return page(label, data.run.as_of, run_header(data), picture)
         if self.graph is not None:
             return node_html(self.graph)
-        said = tag("pre", self.text, class_="wb-block")
+        said = tag("pre", self.text, class_="wb-block", tabindex="0")
         return page("Explained", None, tag("div", said, class_="wb-none"))
 
     def __str__(self) -> str:

@@ -89,7 +89,7 @@ function tick(picture, now) {
 function walk(event) {
   const row = event.target.closest("[role=treeitem]");
   if (!row || event.target !== row || event.altKey || event.ctrlKey || event.metaKey) return;
-  const rows = [...row.closest("[role=tree]").querySelectorAll("[role=treeitem]")];
+  const rows = [...row.closest("[role=tree]").querySelectorAll("[role=treeitem]")].filter((each) => each.checkVisibility());
   const place = rows.indexOf(row);
   const level = Number(row.ariaLevel);
   const details = row.localName === "summary" ? row.parentElement : null;

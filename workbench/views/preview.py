@@ -51,7 +51,7 @@ def json_block(found: Any) -> Safe:
 
 
 def _text(text: str) -> Safe:
-    return tag("pre", shorten(text, _TEXT), class_="wb-block")
+    return tag("pre", shorten(text, _TEXT), class_="wb-block", tabindex="0")
 
 
 def _no_rows(columns: Sequence[Sequence[str]] | None) -> Safe:

@@ -28,7 +28,7 @@ class Status:
     drawing: str
 
 
-_GREY, _LIGHT_GREY = "#6e7781", "#9aa4af"
+_GREY, _LIGHT_GREY = "#5f6770", "#9aa4af"
 _RING = '<circle cx="8" cy="8" r="6"/>'
 
 STATUSES: Final = {
@@ -44,42 +44,42 @@ STATUSES: Final = {
         Status(
             "ready",
             "◔",
-            "#2a8fc4",
+            "#1d6f9c",
             "#56b4e9",
             f'{_RING}<path d="M8 8V3.6A4.4 4.4 0 0 1 12.4 8z" fill="black" stroke="none"/>',
         ),
         Status(
             "running",
             "◉",
-            "#0072b2",
+            "#0068a3",
             "#56b4e9",
             f'{_RING}<circle cx="8" cy="8" r="2.8" fill="black" stroke="none"/>',
         ),
         Status(
             "waiting",
             "⏾",
-            "#a8558a",
+            "#96457a",
             "#cc79a7",
             '<path d="M13 9.8A5.6 5.6 0 1 1 6.4 2.9 4.6 4.6 0 0 0 13 9.8z"/>',
         ),
         Status(
             "retrying",
             "↻",
-            "#b87400",
+            "#8a5800",
             "#e69f00",
             '<path d="M13.2 8.4A5.3 5.3 0 1 1 11.6 4.2M12.4 1.4v3.4H9"/>',
         ),
         Status(
             "completed",
             "✓",
-            "#00835f",
+            "#00704f",
             "#2bbf91",
             '<path d="M3 8.6l3.4 3.5L13 4.6" stroke-width="2"/>',
         ),
         Status(
             "failed",
             "✗",
-            "#c24e00",
+            "#ad4500",
             "#f0803c",
             '<path d="M4 4l8 8M12 4l-8 8" stroke-width="2"/>',
         ),

@@ -75,11 +75,11 @@ def error_block(error: Error) -> Safe:
     trace = error.get("traceback")
     text = trace if isinstance(trace, str) else "".join(map(str, trace or ()))
     return join(
-        tag("pre", "\n".join(lines), class_="wb-block wb-bad"),
+        tag("pre", "\n".join(lines), class_="wb-block wb-bad", tabindex="0"),
         tag(
             "details",
             tag("summary", "traceback", class_="wb-link"),
-            tag("pre", text, class_="wb-block"),
+            tag("pre", text, class_="wb-block", tabindex="0"),
         )
         if text
         else None,
@@ -100,7 +100,9 @@ def _source_caption(node: NodeRow) -> str:
 
 def _source(node: NodeRow) -> Safe | None:
     if node.node_type == "SQL":
-        return tag("pre", shorten((node.query or "").strip(), 8000), class_="wb-block")
+        return tag(
+            "pre", shorten((node.query or "").strip(), 8000), class_="wb-block", tabindex="0"
+        )
     if node.node_type in ("HTTP", "HTTP_MULTIPART"):
         return preview.json_block(_request(node))
     shown: Any = config(node)

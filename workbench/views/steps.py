@@ -133,6 +133,8 @@ def _step(data: RunData, node: NodeRow, status: str, inner: list[Safe], level: i
     item: dict[str, str | int | None] = {"class_": f"wb-row wb-is-{status}"}
     if level is not None:
         item |= {"role": "treeitem", "aria_level": level + 1, "tabindex": None if more else 0}
+    if more and level is not None:  # what it opens to is an item below it
+        more = tag("div", more, role="treeitem", aria_level=level + 2, tabindex="-1")
     shown = tag("details", tag("summary", row, **item), more) if more else tag("div", row, **item)
     below = tag("div", inner, class_="wb-inner", data_kind=node.node_type) if inner else None
     return join(shown, below)
