@@ -133,7 +133,7 @@ def test_arrow_keys_move_through_a_nested_run(notebook: Open) -> None:
     book.run_all()
     view = book.output(1).locator(".wb-view")
     expect(status(view)).to_have_text("waiting")
-    rows = view.locator("[role=tree] [role=treeitem]")
+    rows = view.locator("[role=tree] .wb-row[role=treeitem]")
     expect(rows).to_have_count(8)
     rows.first.focus()
     view.page.keyboard.press("ArrowDown")

@@ -207,6 +207,28 @@ def test_claims_stay_within_the_activity_ceiling(db: Database, start_engine: Sta
     assert len(claim(db, most=10)) == 2
 
 
+def test_a_worker_that_leaves_its_transaction_open_holds_up_nobody(
+    db: Database, engine: Engine
+) -> None:
+    run = db.start(race(external("work"), wait_for_signal("go")))
+    wait_until(lambda: db.values("SELECT 1 FROM df.tasks"), what="an offer")
+    with psycopg.connect(db.dsn) as worker:
+        held = worker.execute("SELECT token FROM df.claim_tasks('{work}')").fetchone()
+        assert held is not None
+        db.execute("SELECT df.signal(%s, 'go', '1')", run)
+        db.wait(db.start("SELECT 1"))
+        assert db.status(run) == "running"
+    db.wait(run)  # as soon as it commits
+    assert db.value("SELECT df.complete_task(%s)", held[0]) is False
+    late = db.start(external("work"))
+    held_by = token(db, lease="0.1 s")
+    with psycopg.connect(db.dsn) as worker:
+        worker.execute("SELECT df.complete_task(%s, '1')", (held_by,))
+        db.wait(db.start("SELECT pg_sleep(1)"))  # the lease is long over, the sweep passes by
+    db.wait(late)
+    assert outcomes(db, late) == ["completed"]
+
+
 def test_what_it_waits_for_is_said(db: Database, engine: Engine) -> None:
     run = db.start(external("resize"))
     wait_until(lambda: db.values("SELECT 1 FROM df.tasks"), what="an offer")

@@ -3,6 +3,8 @@
 
 -- Claims the oldest steps for these handlers, at most `limit` and as many as the activity ceiling leaves. Who has not reported or
 -- extended its lease when that has passed is taken for lost. `index` is that of an element of a map, from 0.
+-- A worker may leave its transaction open: it must hold up nobody. So nothing is waited for and the gate is not taken (the ceiling holds
+-- but for what is claimed at the same moment), and the share of the run's lock has engines pass the run over, not wait for it.
 CREATE OR REPLACE FUNCTION df.claim_tasks(handlers text[], "limit" integer DEFAULT 1, lease interval DEFAULT '1 minute')
 RETURNS TABLE (run_id text, node_id integer, index integer, input jsonb, attempt integer, token uuid, handler text)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -17,14 +19,13 @@ BEGIN
         RAISE EXCEPTION 'invalid limit % for df.claim_tasks(): expected at least 1', coalesce("limit"::text, 'NULL') USING ERRCODE = '22023';
     END IF;
     PERFORM df._check_lease(lease);
-    PERFORM df._gate();
     SELECT * INTO used FROM df._in_use();
     SELECT array_agg(o.instance_id) AS runs, array_agg(o.node_id) AS nodes INTO chosen FROM (
         SELECT t.instance_id, t.node_id
-        FROM df.tasks t JOIN df.nodes n ON n.instance_id = t.instance_id AND n.node_id = t.node_id
+        FROM df.tasks t JOIN df.nodes n ON n.instance_id = t.instance_id AND n.node_id = t.node_id JOIN df.instances i ON i.id = t.instance_id
         WHERE t.token IS NULL AND t.submitted_by = df._me() AND t.handler = ANY (handlers) AND n.status = 'waiting'
         ORDER BY t.offered_at LIMIT greatest(0, least("limit", used.most_activity - used.activity))
-        FOR NO KEY UPDATE SKIP LOCKED) o;
+        FOR SHARE OF i SKIP LOCKED FOR NO KEY UPDATE OF t, n SKIP LOCKED) o;
     RETURN QUERY
         WITH taken AS (
             UPDATE df.tasks t SET token = gen_random_uuid(), lease_until = clock_timestamp() + lease
@@ -140,7 +141,11 @@ $$;
 -- Workers whose lease has passed are lost; what they did is refused from here on.
 CREATE OR REPLACE FUNCTION df._end_leases() RETURNS void
 LANGUAGE sql SET enable_seqscan = off AS $$
-    DELETE FROM df.tasks t WHERE t.token IS NOT NULL AND t.report IS NULL AND t.lease_until < clock_timestamp() AND t.submitted_by = df._me()
+    DELETE FROM df.tasks d USING (
+        SELECT t.instance_id, t.node_id FROM df.tasks t
+        WHERE t.token IS NOT NULL AND t.report IS NULL AND t.lease_until < clock_timestamp() AND t.submitted_by = df._me()
+        FOR UPDATE SKIP LOCKED) t  -- who holds one is just reporting
+    WHERE d.instance_id = t.instance_id AND d.node_id = t.node_id
 $$;
 
 -- Whether workers that are no engines have claimed something.
