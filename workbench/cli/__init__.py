@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import psycopg
 
 from workbench import __version__
-from workbench.cli import db, demo, migrate, worker
+from workbench.cli import db, demo, drop, migrate, worker
 from workbench.errors import WorkbenchError
 
 __all__ = ["main"]
 
-_COMMANDS = (db, migrate, worker, demo)
+_COMMANDS = (demo, migrate, worker, drop, db)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
