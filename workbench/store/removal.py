@@ -128,18 +128,26 @@ def drop(conn: Connection) -> None:
     Raises
     ------
     StateError
-        An engine is alive.
+        An engine is alive, or somebody migrates.
     SchemaError
         The schema belongs to another role or another product, or there is none.
     """
     with conn.transaction():
-        conn.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
+        _refuse_beside_a_migration(conn)
         conn.execute("SET LOCAL client_min_messages = warning")  # not a line for each object
         found = contents(conn)
         if found is None:
             raise SchemaError("there is no schema df here any more: nothing was removed")
         refuse_while_engines_work(found)
         conn.execute("DROP SCHEMA df CASCADE")
+
+
+def _refuse_beside_a_migration(conn: Connection) -> None:
+    """Keep migrations away until the transaction ends; never wait for one (see `migrate`)."""
+    with conn.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)).fetchone()
+    if not (row and row[0]):
+        raise StateError("somebody migrates this schema just now: nothing was removed, try again")
 
 
 def _refuse_others(conn: Connection) -> None:
