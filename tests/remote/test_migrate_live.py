@@ -12,6 +12,7 @@ import pytest
 from tests.engine.conftest import SpawnEngine
 from tests.engine.support import Database, wait_until
 from workbench.errors import SchemaError
+from workbench.graph.build import sql
 from workbench.store import index_builds
 from workbench.store.migrate import SCHEMA_VERSION, Migration, apply_all, migrations
 
@@ -22,9 +23,9 @@ VALID = "SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass('d
 NEWEST = "SELECT max(version) FROM df.schema_migrations"
 
 
-def with_next(sql: str) -> list[Migration]:
+def with_next(text: str) -> list[Migration]:
     """The package's migrations and one of a later release."""
-    return [*migrations(), Migration(NEXT, "later", sql)]
+    return [*migrations(), Migration(NEXT, "later", text)]
 
 
 @pytest.fixture
@@ -123,6 +124,20 @@ def test_a_table_that_is_never_free_is_given_up_and_its_holder_named(db: Databas
     assert db.value(NEWEST) == SCHEMA_VERSION
 
 
+def test_functions_are_replaced_under_engines_at_work_and_no_run_fails(
+    db: Database, spawn_engine: SpawnEngine
+) -> None:
+    spawn_engine()
+    graph = sql("SELECT 1 AS n").named("x") >> sql("SELECT $x + 1 AS n")
+    runs = []
+    for _ in range(5):
+        runs += [db.start(graph) for _ in range(20)]
+        db.execute("UPDATE df.schema_functions SET digest = 'of an older release'")
+        apply_all(db.dsn, migrations())
+    for run in runs:
+        db.wait(run)
+
+
 def test_a_step_that_runs_through_an_upgrade_is_finished_by_its_engine(
     db: Database, spawn_engine: SpawnEngine
 ) -> None:
@@ -130,6 +145,7 @@ def test_a_step_that_runs_through_an_upgrade_is_finished_by_its_engine(
     with db.gate(1):
         run = db.start("SELECT pg_advisory_xact_lock_shared(1)::text")
         db.wait_at_gate(1)
+        db.execute("UPDATE df.schema_functions SET digest = 'of an older release'")
         apply_all(db.dsn, with_next("CREATE TABLE df.later ();"))
     db.wait(run)
     assert [attempt.engine for attempt in db.attempts(run)] == [engine.id]
