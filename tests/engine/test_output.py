@@ -14,7 +14,7 @@ from workbench.graph.build import py, sql
 
 SPEAK = "tests.engine.step_handlers:speak"
 FAIL = "tests.engine.step_handlers:speak_and_fail"
-LOGS = "SELECT logs FROM df.attempts WHERE instance_id = %s ORDER BY rev"
+LOGS = "SELECT logs FROM df.instance_attempts(%s)"
 
 
 def test_handlers_that_speak_at_once_are_told_apart(

@@ -276,7 +276,8 @@ def check(conn: psycopg.Connection) -> None:
     if version < SCHEMA_VERSION:
         raise SchemaError(
             f"schema df is at version {version} and this package needs {SCHEMA_VERSION}: "
-            "bring it up to date with wb.migrate(dsn)."
+            "bring it up to date with wb.migrate(dsn) or `workbench migrate --dsn …`, as its owner; engines "
+            "of the older version finish what they execute, and are to be restarted."
         )
 
 
