@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.support import wait_until
-from tests.remote.commands import Command
+from tests.remote.commands import Command, environment
 from workbench.bench import Bench
 from workbench.connecting import connect
 from workbench.graph.build import sql
@@ -156,3 +158,23 @@ def test_a_missing_pg_dump_names_what_to_install(bench: Bench, home: Path, cli: 
     assert refused.status == 1
     assert "there is no pg_dump" in refused.err
     assert "apt install postgresql-client" in refused.err
+
+
+def test_a_copy_takes_the_data_to_another_version_of_postgres(home: Path, cli: Cli) -> None:
+    ours = embedded.find_bin()
+    others = [it for it in sorted(Path("/usr/lib/postgresql").glob("*/bin")) if it != ours]
+    if not others or not (others[0] / "pg_dump").exists():
+        pytest.skip("there is only one version of Postgres here")
+    old = {"WORKBENCH_PG_BIN": str(others[0])}
+    run = "import workbench as wb; b = wb.connect(); r = b.start('SELECT 1 AS n'); r.result(30); print(r.id)"
+    done = subprocess.run(
+        [sys.executable, "-c", run], capture_output=True, text=True,
+        env=environment(WORKBENCH_HOME=str(home), **old),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert cli("dump", "old.dump", **old).status == 0
+    assert cli("stop", **old).status == 0
+    restored = cli("restore", "old.dump")
+    assert (restored.status, restored.err) == (0, "")
+    with closing(connect(home=home)) as bench:
+        assert bench.get(done.stdout.strip()).result()["rows"] == [{"n": 1}]
