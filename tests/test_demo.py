@@ -109,7 +109,7 @@ def test_every_effect_is_there_once_though_more_were_begun(played: tuple[str, st
     assert "1,704  rows staged, of 1,704 in the source" in played[0]
     assert "60  rows published, 60 different ones" in played[0]
     (drawn,) = _one(r"(\d+)  rows inserted altogether", played[0])
-    (undone,) = _one(r"(\d+)  of them by the killed engine, rolled back", played[0])
+    (undone,) = _one(r"(\d+)  of them for the killed engine", played[0])
     assert int(undone) >= 25
     assert int(drawn) == 60 + int(undone)
 

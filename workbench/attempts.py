@@ -98,6 +98,19 @@ class Attempt(AttemptRow):
         found: dict[str, Any] = resolve_input(arguments, names)
         return found
 
+    @property
+    def logs(self) -> str | None:
+        """What the handler printed and logged; None when that was nothing, or it was no Python step.
+
+        The last 16,000 characters are kept. Log lines begin with level and logger.
+
+        Raises
+        ------
+        NotFound
+            The attempt is not kept any more.
+        """
+        return self._executed().logs
+
     def rerun(self) -> Any:
         """Call the handler in this cell with what the attempt was given; the run is not touched.
 
@@ -131,12 +144,12 @@ class Attempt(AttemptRow):
         return _outside_a_loop(work) if inspect.iscoroutinefunction(function) else work()
 
     def view(self) -> AttemptView:
-        """The attempt as a picture: what was executed, its error with its place, its traceback."""
+        """The attempt as a picture: what was executed, its error with its place, its output."""
         from workbench.views.attempt_view import AttemptView
 
         node = next(node for node in self._nodes() if node.node_id == self.node_id)
         found = self._executed()
-        return AttemptView(self.run.id, node, self, found.text, found.max_attempts)
+        return AttemptView(self.run.id, node, self, found.text, found.max_attempts, found.logs)
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None

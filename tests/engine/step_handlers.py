@@ -7,6 +7,7 @@ look at `ctx.cancelled`. What they saw they write into the table `seen`.
 from __future__ import annotations
 
 import datetime
+import logging
 import math
 import os
 import signal
@@ -220,3 +221,18 @@ def progress(ctx: Context, gate: int) -> list[str]:
         except (TypeError, ValueError) as error:
             refused.append(type(error).__name__)
     return refused
+
+
+def speak(ctx: Context, who: str, gate: int) -> str:
+    """Prints and logs before and after a gate, at which another one stands at the same time."""
+    print(f"{who} prints")  # noqa: T201
+    logging.getLogger("speaker").warning("%s logs", who)
+    pass_gate(ctx, gate)
+    print(f"{who} ends", flush=True)  # noqa: T201
+    return who
+
+
+async def speak_and_fail(text: str, times: int) -> None:
+    for _ in range(times):
+        print(text)  # noqa: T201
+    raise ValueError("enough")

@@ -98,3 +98,10 @@ def test_a_killed_kernels_successor_is_told_what_waits_and_goes_on(
         wait_until(lambda: db.outcomes(run) == [(0, "worker_lost")], timeout=30)
     db.wait(run)
     assert db.outcomes(run) == [(0, "worker_lost"), (0, "completed")]
+
+
+def test_what_a_handler_prints_is_shown_in_the_cell_and_kept(start_kernel: StartKernel) -> None:
+    kernel = start_kernel()
+    cell = "def speak(): print('spoken'); return 1\nrun = bench.start(wb.py(speak)); run.result(30)"
+    assert "spoken" in kernel.run(cell)
+    assert kernel.run("run.attempts[0].logs") == "'spoken\\n'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.engine.support import Database
 from tests.remote.conftest import Connect, MakeRole, user_of
@@ -72,3 +73,20 @@ def test_refusals_are_the_workbenchs_own_errors(db: Database, make_role: MakeRol
             roles.grant_usage(owner.conn, user_of(other))
         with pytest.raises(DatabaseError, match="may not use schema df, so it could not look"):
             roles.grant_read(owner.conn, user_of(other))
+
+
+@pytest.mark.parametrize("way", ["option", "setting"])
+def test_an_engine_that_would_work_for_another_role_than_it_logs_in_as_is_refused(
+    db: Database, make_role: MakeRole, open_bench: Connect, way: str
+) -> None:
+    shared, login = make_role(db.dsn), make_role(db.dsn)
+    db.execute("SELECT df.grant_usage(%s)", user_of(shared))
+    db.execute(f"GRANT {user_of(shared)} TO {user_of(login)}")
+    if way == "setting":
+        db.execute(f"ALTER ROLE {user_of(login)} SET role = '{user_of(shared)}'")
+        dsn = login
+    else:
+        dsn = make_conninfo(login, options=f"-c role={user_of(shared)}")
+    with pytest.raises(DatabaseError, match=f"Log in as {user_of(shared)}"):
+        open_bench(dsn).start("SELECT 1")
+    assert len(open_bench(dsn, engine=False).runs().df) == 0

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import psycopg
 
 from workbench import __version__
-from workbench.cli import db, demo, migrate, worker
+from workbench.cli import db, demo, drop, migrate, worker
 from workbench.errors import WorkbenchError
 
 __all__ = ["main"]
 
-_COMMANDS = (db, migrate, worker, demo)
+_COMMANDS = (demo, migrate, worker, drop, db)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="workbench", description="Durable workflows on Postgres, from a notebook."
+        prog="workbench",
+        description="Durable workflows on Postgres, from a notebook.",
+        epilog="`workbench demo` shows it at work; `workbench COMMAND --help` says more of each.",
     )
     parser.add_argument("--version", action="version", version=f"workbench {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)

@@ -10,14 +10,16 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from workbench.cli._types import Parsers
+from workbench.cli._parsers import Parsers, with_example
 from workbench.errors import UsageError
 
 
 def add_parser(subparsers: Parsers) -> None:
     """Add `demo`."""
     text = "play a durable pipeline whose engine is killed half way through"
-    parser = subparsers.add_parser("demo", help=text, description=__doc__)
+    parser = with_example(
+        subparsers, "demo", text, __doc__, "workbench demo --output /tmp/demo.html"
+    )
     parser.add_argument(
         "--output",
         type=Path,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 
+from workbench.cli._parsers import Parsers, with_example
 from workbench.cli._target import add_dsn, target
-from workbench.cli._types import Parsers
 from workbench.store.database import shown
 from workbench.store.migrate import migrate
 
@@ -14,7 +14,13 @@ from workbench.store.migrate import migrate
 def add_parser(subparsers: Parsers) -> None:
     """Add `migrate`."""
     text = "create or upgrade the workbench's schema in a database"
-    parser = subparsers.add_parser("migrate", help=text, description=__doc__)
+    parser = with_example(
+        subparsers,
+        "migrate",
+        text,
+        __doc__,
+        "workbench migrate --dsn postgresql://me@db.example.org/work",
+    )
     add_dsn(parser)
     parser.set_defaults(run=_run)
 

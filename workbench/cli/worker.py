@@ -17,8 +17,8 @@ import threading
 import traceback
 from types import FrameType
 
+from workbench.cli._parsers import Parsers, with_example
 from workbench.cli._target import add_dsn, target
-from workbench.cli._types import Parsers
 from workbench.engine.worker import Engine
 from workbench.errors import UsageError
 from workbench.store.database import Database, shown
@@ -31,7 +31,13 @@ _CHECK = 1.0  # seconds between looks at whether the engine's thread still runs
 def add_parser(subparsers: Parsers) -> None:
     """Add `worker`."""
     text = "execute runs without a notebook"
-    parser = subparsers.add_parser("worker", help=text, description=__doc__)
+    parser = with_example(
+        subparsers,
+        "worker",
+        text,
+        __doc__,
+        "workbench worker --dsn postgresql://me@db.example.org/work --import jobs.handlers",
+    )
     add_dsn(parser)
     parser.add_argument(
         "--import",

@@ -14,6 +14,13 @@ from workbench.views.status import STATUSES
 __all__ = ["write_page"]
 
 
+_LEAD = (
+    "Four steps, in SQL and Python. One failed, waited, and was tried again; while the last one ran, the "
+    "process that executed it was killed, and another went on. Below, a click on a step shows what it "
+    "executed, its attempts and its result."
+)
+
+
 def write_page(
     path: Path,
     lines: Sequence[Line],
@@ -44,7 +51,7 @@ def write_page(
     body = tag(
         "main",
         tag("h1", title),
-        tag("p", "Written by ", tag("code", "workbench demo"), ".", class_="lead"),
+        tag("p", _LEAD, " Written by ", tag("code", "workbench demo"), ".", class_="lead"),
         tag("h2", "Nothing was done twice" if holds else "Something was done twice or not at all"),
         tag(
             "dl", [tag("div", tag("dt", n), tag("dd", what)) for n, what in counts], class_="counts"

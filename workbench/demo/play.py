@@ -62,9 +62,12 @@ class Proof:
             (f"{self.published:,}", f"rows published, {self.different:,} different ones"),
             (
                 f"{self.drawn:,}",
-                "rows inserted altogether (a sequence counted, which forgets none)",
+                "rows inserted altogether, counted by a sequence, which no rollback turns back",
             ),
-            (f"{undone:,}", "of them by the killed engine, rolled back with it"),
+            (
+                f"{undone:,}",
+                "of them for the killed engine until Postgres noticed its death, all rolled back",
+            ),
         ]
 
 
@@ -104,6 +107,11 @@ def play(page: Path, story: Story) -> Proof:
             write_page(page, story.lines, proof.lines(), _view(run), holds=proof.holds)
         story.tell(f"page written: {page.resolve()}")
     story.tell(f"the server has stopped, {home} is removed")
+    story.title("Next")
+    story.block(
+        "open the page in a browser; then the ten lines of README.md,\n"
+        "or the notebooks: `make lab`, 01_quickstart.ipynb first"
+    )
     return proof
 
 
@@ -141,7 +149,7 @@ def _kill(bench: Bench, run: Run, engine: EngineProcess, watch: Watch, story: St
     signal = engine.kill()
     drawn = _drawn(bench)
     story.tell(
-        f"process {engine.pid} is killed by signal {signal} (SIGKILL); {drawn} rows were in, "
+        f"process {engine.pid} is killed by signal {signal} (SIGKILL); {drawn} rows are in, "
         "none committed",
         "failed",
     )

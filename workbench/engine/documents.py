@@ -198,6 +198,8 @@ def _attempt(run: str, end: AttemptEnd, rev: int) -> str:
         more += f',"delay":{end.delay}{_word("delay_source", end.delay_source)}'
     if end.executed is not None:
         more += f',"executed":{_json(clean(end.executed, EXECUTED_LIMIT))}'
+    if end.logs is not None:
+        more += f',"logs":{_json(clean(end.logs, EXECUTED_LIMIT))}'
     if end.iterations:
         more += f',"iterations":{_json(end.iterations)}'
     if end.pattern is not None:

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from workbench.engine.context import Context
 from workbench.engine.failure import describe
 from workbench.engine.model import Completed, Failed, Released, Value
+from workbench.engine.output import recorded
 from workbench.engine.workload import Claim, Workload
 from workbench.errors import HandlerError, RetryAfter, StepError, ValueRefused
 from workbench.graph.handlers import dataframe_parameters, fingerprint, lookup
@@ -129,29 +130,34 @@ class Handlers:
     def _call(
         self, claim: Claim, name: str, arguments: Any, names: Mapping[str, Named], context: Context
     ) -> None:
-        code: str | None = None
-        event: Completed | Failed | Released
         self._running.add(claim.token)
-        executed = _input(arguments, names) if names else None
         try:
-            function = lookup(name)
-            code = _shape(function).fingerprint
-            result = Value(encode(call(function, arguments, names, context)))
-            event = Completed(claim.node, claim.token, result, code, executed=executed)
-        except RetryAfter as asked:
-            error = describe(asked if asked.__cause__ is None else asked.__cause__)
-            event = Failed(
-                claim.node, claim.token, error, asked.seconds, "retry_after", code, executed
-            )
-        except BaseException as error:
-            event = Failed(
-                claim.node, claim.token, describe(error), fingerprint=code, executed=executed
-            )
+            with recorded() as output:
+                event = _attempt(claim, name, arguments, names, context)
         finally:
             self._running.discard(claim.token)
         if context.noticed:  # it may have returned early: half a result is none, and no failure
-            event = Released(claim.node, claim.token)
-        self._workload.report(claim, event)
+            self._workload.report(claim, Released(claim.node, claim.token))
+        else:
+            self._workload.report(claim, replace(event, logs=output.text()))
+
+
+def _attempt(
+    claim: Claim, name: str, arguments: Any, names: Mapping[str, Named], context: Context
+) -> Completed | Failed:
+    """Call the handler; what came of it."""
+    code: str | None = None
+    executed = _input(arguments, names) if names else None
+    try:
+        function = lookup(name)
+        code = _shape(function).fingerprint
+        result = Value(encode(call(function, arguments, names, context)))
+        return Completed(claim.node, claim.token, result, code, executed=executed)
+    except RetryAfter as asked:
+        error = describe(asked if asked.__cause__ is None else asked.__cause__)
+        return Failed(claim.node, claim.token, error, asked.seconds, "retry_after", code, executed)
+    except BaseException as error:
+        return Failed(claim.node, claim.token, describe(error), fingerprint=code, executed=executed)
 
 
 def _input(arguments: Any, names: Mapping[str, Named]) -> str | None:

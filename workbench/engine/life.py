@@ -27,6 +27,7 @@ from workbench.engine.sql import SqlLeaves
 from workbench.engine.workload import Claim, Workload
 from workbench.store import step, verbs
 from workbench.store.listen import Listener
+from workbench.store.login import refuse_other_role
 from workbench.store.pooler import explain_refusal, refuse_pooler
 from workbench.store.wire import Session, Statement, rows
 
@@ -161,6 +162,7 @@ class Life:
         """The ceilings over all engines, and the name of the database that holds the runs."""
         session = await self._own_session("setup")
         try:
+            await refuse_other_role(session, self._dsn)
             *ceilings, database = (
                 str(rows(result)[0][0])
                 for result in await session.run(

@@ -134,7 +134,11 @@ class _Machine(Control):
         attempt = self.state(event.node).attempt + 1
         planned = self.plan[event.node]
         ended = partial(
-            self.end_attempt, event.node, fingerprint=event.fingerprint, executed=event.executed
+            self.end_attempt,
+            event.node,
+            fingerprint=event.fingerprint,
+            executed=event.executed,
+            logs=event.logs,
         )
         fault = None if planned.step is None else self.unmappable(planned.step, event.value)
         if fault is not None:
@@ -177,6 +181,7 @@ class _Machine(Control):
             "failed",
             fingerprint=event.fingerprint,
             executed=event.executed,
+            logs=event.logs,
         )
         if attempt >= rules.max_attempts or policy.is_permanent(event.error):
             if event.delay is not None and event.delay_source == "retry_after":

@@ -173,7 +173,8 @@ class Start:
 @dataclass(frozen=True, slots=True)
 class Completed:
     """A leaf's attempt succeeded with `value`; `cancel` is the reason when the step itself asked to
-    cancel its run. `executed` is what was executed, where that is not what the graph says.
+    cancel its run. `executed` is what was executed, where that is not what the graph says; `logs`
+    what a handler printed and logged.
     """
 
     node: int
@@ -182,6 +183,7 @@ class Completed:
     fingerprint: str | None = None
     cancel: str | None = None
     executed: str | None = None
+    logs: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,7 @@ class Failed:
     delay_source: str | None = None
     fingerprint: str | None = None
     executed: str | None = None
+    logs: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +295,7 @@ class AttemptEnd:
     fingerprint: str | None = None
     exactly_once: bool = False
     executed: str | None = None
+    logs: str | None = None
     iterations: tuple[int, ...] = ()
     pattern: int | None = None
     element: tuple[int, ...] = ()

@@ -24,12 +24,14 @@ class Executed(NamedTuple):
 
     `text` is the substituted statement, the request or the handler's input as JSON, at most 64,000
     characters and a remark after them; None: exactly what the graph says. `iterations` are those of
-    the loops around the node, the outermost first.
+    the loops around the node, the outermost first. `logs` is the end of what a handler printed and
+    logged, None when that was nothing.
     """
 
     text: str | None
     iterations: tuple[int, ...]
     max_attempts: int
+    logs: str | None
 
 
 class Seen(NamedTuple):
@@ -56,7 +58,7 @@ def executed(conn: Connection, run_id: str, node: int, rev: int) -> Executed:
             f"this attempt of node #{node} of run {run_id} is not kept any more: it was of an old "
             "iteration, or the run was deleted; run.attempts lists those that are"
         )
-    return Executed(row[0], tuple(row[1] or ()), row[2])
+    return Executed(row[0], tuple(row[1] or ()), row[2], row[3])
 
 
 def values(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shutil
 import signal
 import sys
 import time
@@ -28,10 +30,21 @@ from workbench.store._server_binaries import find_bin, find_psql
 from workbench.store._server_lock import Postmaster, ServerLock, read_postmaster
 from workbench.store._server_start import ServerProcess, reap, remove_socket_folder, start
 
-__all__ = ["ServerStatus", "default_home", "ensure", "find_bin", "find_psql", "status", "stop"]
+__all__ = [
+    "ServerStatus",
+    "default_home",
+    "destroy",
+    "ensure",
+    "find_bin",
+    "find_psql",
+    "ours",
+    "status",
+    "stop",
+]
 
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 _POLL = 0.02  # seconds between two looks at a server that is starting or stopping
+_OURS = re.compile(r"pg\d+|pg-\w+|postgres-[\d.]+|log|lock")  # what we make in a home
 _FOREIGN_GRACE = 5.0  # seconds a server may stay invisible before we say it is in another container
 
 
@@ -163,6 +176,37 @@ def stop(home: Path | None = None, *, timeout: float = 60.0) -> bool:
                 return False
             _stop_and_wait(lock, timeout)
     return True
+
+
+def ours(home: Path | None = None) -> list[Path]:
+    """Return what the server has made in its home, and `destroy` would remove."""
+    home = _resolve(home)
+    with _explaining_os_errors(home):
+        if not (home / "lock").exists():
+            return []  # never a server's home: whatever is in it has another owner
+        return sorted(path for path in home.iterdir() if _OURS.fullmatch(path.name))
+
+
+def destroy(home: Path | None = None, *, timeout: float = 60.0) -> None:
+    """Stop the server of `home` and remove its data, irrecoverably; files that are not the
+    server's stay.
+
+    Raises
+    ------
+    EmbeddedError
+        As for `stop`, or something cannot be removed.
+    """
+    home = _resolve(home)
+    with _explaining_os_errors(home):
+        if not (home / "lock").exists():
+            return
+        with ServerLock(home) as lock:
+            _stop_and_wait(lock, timeout)  # holds the lock afterwards: nobody starts it meanwhile
+            lock_last = sorted(ours(home), key=lambda path: path.name == "lock")
+            for path in lock_last:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if not any(home.iterdir()):
+            home.rmdir()
 
 
 def log_tail(log: Path, *, size: int = 4000, start: int = 0) -> str:

@@ -1,9 +1,10 @@
 """The schema `df`: numbered migrations for tables, replaceable files for functions.
 
 Each migration runs in its own transaction under one advisory lock, so that any number of processes
-may migrate at once. Functions are replaced together when their files differ from what is installed.
-A schema that is newer than this package, or that belongs to another product, is refused and left
-untouched.
+may migrate at once, and while engines work: a change that needs a table for itself gives way to
+whoever holds it and tries again, and indexes can be built beside the work (`index_builds`).
+Functions are replaced together when their files differ from what is installed. A schema that is
+newer than this package, or that belongs to another product, is refused and left untouched.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -19,13 +23,27 @@ import psycopg
 from psycopg import sql
 
 from workbench.errors import SchemaError
+from workbench.store import index_builds
+from workbench.store._migrate_refusals import held_up, missing_rights
 
-__all__ = ["SCHEMA_VERSION", "Migration", "check", "installed_version", "migrate", "migrations"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Migration",
+    "apply_all",
+    "check",
+    "installed_version",
+    "migrate",
+    "migrations",
+]
 
 log = logging.getLogger("workbench")
 
 MIGRATION_LOCK = 0x6466_7363_6865_6D61  # 'dfschema'
 OLDEST_SERVER = 140000
+PATIENCE = 120.0  # seconds until a migration gives up on a table that others hold
+_LOCK_TIMEOUT = "1s"  # as long may a waiting migration hold up everybody who comes after it
+_PAUSE = 0.5  # seconds in which they go on, before it tries again
+_LOOK = 0.05  # seconds between two tries to become the one who migrates
 
 #: Functions whose name begins with an underscore are ours alone: they are made anew, so that their
 #: arguments and results may change and none is left over. Public ones are only replaced; changing
@@ -106,15 +124,31 @@ def migrate(dsn: str) -> int:
     psycopg.Error
         The server refused; nothing of the failed migration remains.
     """
+    apply_all(dsn, migrations())
+    return SCHEMA_VERSION
+
+
+def apply_all(dsn: str, known: Sequence[Migration], *, patience: float = PATIENCE) -> None:
+    """Apply those of the known migrations that the database lacks, then install the functions.
+
+    Raises as `migrate` does; `patience` is how long it tries to get a table that others hold, in
+    seconds.
+    """
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as conn:
         conn.add_notice_handler(_log_notice)
         _require_server(conn)
+        give_up = time.monotonic() + patience
+        more = True
         try:
-            while _migrate_once(conn):
-                pass
+            while more:
+                try:
+                    more = _migrate_once(conn, known)
+                except psycopg.errors.LockNotAvailable as held:
+                    if time.monotonic() > give_up:
+                        raise held_up(conn, patience) from held
+                    time.sleep(_PAUSE)
         except psycopg.errors.InsufficientPrivilege as refused:
-            raise _missing_rights(conn, refused) from refused
-    return SCHEMA_VERSION
+            raise missing_rights(conn, refused) from refused
 
 
 def _log_notice(notice: psycopg.errors.Diagnostic) -> None:
@@ -122,23 +156,37 @@ def _log_notice(notice: psycopg.errors.Diagnostic) -> None:
     log.warning("%s%s", notice.message_primary, hint)
 
 
-def _migrate_once(conn: psycopg.Connection) -> bool:
-    """Apply the next migration, or at the end the functions; whether there may be more to do.
-
-    The lock is the transaction's, so that it works through a pooler and ends with a lost
-    connection.
-    """
-    with conn.transaction():
-        conn.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-        conn.execute("SET LOCAL client_min_messages = warning")
+def _migrate_once(conn: psycopg.Connection, known: Sequence[Migration]) -> bool:
+    """Apply the next migration, or at the end the functions; whether there may be more to do."""
+    with _alone(conn):
         version = installed_version(conn) or 0
-        _refuse_newer(version)
-        for migration in migrations():
+        _refuse_newer(version, known[-1].version)
+        for migration in known:
             if migration.version == version + 1:
                 _apply(conn, migration)
                 return True
         _install_functions(conn)
         return False
+
+
+@contextmanager
+def _alone(conn: psycopg.Connection) -> Iterator[None]:
+    """A transaction in which nobody else migrates.
+
+    The lock is the transaction's, so that it works through a pooler and ends with a lost
+    connection. It is tried for, not waited for: an index that is built concurrently waits for all
+    statements that had begun before, a waiting one among them.
+    """
+    while True:
+        with conn.transaction():
+            row = conn.execute("SELECT pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)).fetchone()
+            if row and row[0]:
+                conn.execute("SET LOCAL client_min_messages = warning")
+                conn.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+                conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+                yield
+                return
+        time.sleep(_LOOK)
 
 
 def _apply(conn: psycopg.Connection, migration: Migration) -> None:
@@ -151,11 +199,25 @@ def _apply(conn: psycopg.Connection, migration: Migration) -> None:
             " applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
         )
         conn.execute("CREATE TABLE df.schema_functions (digest text PRIMARY KEY)")
-    conn.execute(migration.sql)
+    if builds := index_builds.statements(migration.sql):
+        _build_beside(conn, builds)
+    else:
+        conn.execute(migration.sql)
     conn.execute(
         "INSERT INTO df.schema_migrations (version, name) VALUES (%s, %s)",
         (migration.version, migration.name),
     )
+
+
+def _build_beside(conn: psycopg.Connection, builds: dict[str, str]) -> None:
+    """Build indexes in a session of its own, while this one's transaction keeps others from
+    migrating.
+    """
+    with psycopg.connect(
+        conn.info.dsn, password=conn.info.password, autocommit=True, prepare_threshold=None
+    ) as builder:
+        for name, statement in builds.items():
+            index_builds.build(builder, name, statement)
 
 
 def _install_functions(conn: psycopg.Connection) -> None:
@@ -173,7 +235,7 @@ def _install_functions(conn: psycopg.Connection) -> None:
 
 
 def _prepared_schema(conn: psycopg.Connection) -> bool:
-    """Whether an administrator made an empty schema `df` for this role, as `_missing_rights` asks
+    """Whether an administrator made an empty schema `df` for this role, as `missing_rights` asks
     for.
 
     SchemaError when it is empty and belongs to a role that this one is not.
@@ -189,29 +251,6 @@ def _prepared_schema(conn: psycopg.Connection) -> bool:
             f"    ALTER SCHEMA df OWNER TO {role};\n\nThen migrate again."
         )
     return True
-
-
-def _missing_rights(
-    conn: psycopg.Connection, refused: psycopg.errors.InsufficientPrivilege
-) -> SchemaError:
-    """What an administrator has to run, once."""
-    row = conn.execute(
-        "SELECT quote_ident(current_user), quote_ident(current_database()),"
-        " (SELECT quote_ident(pg_get_userbyid(n.nspowner)) FROM pg_namespace n WHERE nspname = 'df')"
-    ).fetchone()
-    assert row is not None
-    role, database, owner = row
-    reason = str(refused.diag.message_primary)
-    if owner is None:
-        return SchemaError(
-            f"{reason}: role {role} may not create schema df here, and nothing was changed. "
-            f"An administrator of database {database} has to run, connected to it:\n\n"
-            f"    CREATE SCHEMA df AUTHORIZATION {role};\n\nThen migrate again."
-        )
-    return SchemaError(
-        f"{reason}: schema df belongs to {owner}, and nothing was changed. Migrate as that role, or let an "
-        f"administrator run:\n\n    GRANT {owner} TO {role};\n\nThen migrate again."
-    )
 
 
 def check(conn: psycopg.Connection) -> None:
@@ -233,11 +272,12 @@ def check(conn: psycopg.Connection) -> None:
             "Make it with wb.migrate(dsn) or `workbench migrate --dsn …`, as a role that may create schemas in "
             "this database."
         )
-    _refuse_newer(version)
+    _refuse_newer(version, SCHEMA_VERSION)
     if version < SCHEMA_VERSION:
         raise SchemaError(
             f"schema df is at version {version} and this package needs {SCHEMA_VERSION}: "
-            "bring it up to date with wb.migrate(dsn)."
+            "bring it up to date with wb.migrate(dsn) or `workbench migrate --dsn …`, as its owner; engines "
+            "of the older version finish what they execute, and are to be restarted."
         )
 
 
@@ -276,10 +316,10 @@ def _require_server(conn: psycopg.Connection) -> None:
         )
 
 
-def _refuse_newer(version: int) -> None:
-    if version > SCHEMA_VERSION:
+def _refuse_newer(version: int, newest: int) -> None:
+    if version > newest:
         raise SchemaError(
             f"schema df is at version {version}, newer than this package knows "
-            f"({SCHEMA_VERSION}): nothing was changed. "
+            f"({newest}): nothing was changed. "
             "Upgrade durable-workbench in this environment and restart."
         )

@@ -1,4 +1,5 @@
-"""The view of one attempt: what was executed, the error with its place in it, who executed it.
+"""The view of one attempt: what was executed, the error with its place in it, what it
+printed, who executed it.
 
 `attempt_html` and `attempt_text` are pure functions of the rows.
 """
@@ -37,16 +38,24 @@ class AttemptView(View):
         row: the attempt.
         executed: what it executed; None: exactly what the graph says.
         most: how many attempts there may be.
+        logs: what its handler printed and logged; None: nothing.
     """
 
     def __init__(
-        self, run_id: str, node: NodeRow, row: AttemptRow, executed: str | None, most: int
+        self,
+        run_id: str,
+        node: NodeRow,
+        row: AttemptRow,
+        executed: str | None,
+        most: int,
+        logs: str | None = None,
     ) -> None:
         self.run_id = run_id
         self.node = node
         self.row = row
         self.executed = executed
         self.most = most
+        self.logs = logs
 
     @property
     def df(self) -> pandas.DataFrame:
@@ -55,6 +64,7 @@ class AttemptView(View):
 
         dtype = pandas.Series(["text"]).dtype
         facts = [("what was executed", self.source), *self._facts()]
+        facts += [("output", self.logs)] if self.logs else []
         columns = {
             name: pandas.Series([str(fact[place]) for fact in facts], dtype=dtype)
             for place, name in enumerate(("fact", "value"))
@@ -86,6 +96,7 @@ class AttemptView(View):
         parts = [
             tag("div", tag("div", self._caption, class_="wb-cap"), self._source_html()),
             tag("div", tag("div", "error", class_="wb-cap"), error_block(error)) if error else None,
+            self._logs_html(),
         ]
         return page(
             f"Attempt {self.row.attempt} of {self._title}",
@@ -111,6 +122,7 @@ class AttemptView(View):
                 f"{key.upper()}: {error[key]}" for key in ("detail", "hint") if error.get(key)
             ]
             lines += ["", str(error["traceback"]).rstrip()] if error.get("traceback") else []
+        lines += ["", "printed and logged:", self.logs.rstrip()] if self.logs else []
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -139,6 +151,12 @@ class AttemptView(View):
     def _position(self) -> int | None:
         position = (self.row.error or {}).get("position")
         return position if isinstance(position, int) and self.node.node_type == "SQL" else None
+
+    def _logs_html(self) -> Safe | None:
+        if not self.logs:
+            return None
+        text = tag("pre", self.logs.rstrip("\n"), class_="wb-block")
+        return tag("div", tag("div", "printed and logged", class_="wb-cap"), text)
 
     def _source_html(self) -> Safe:
         if self.node.node_type != "SQL":

@@ -98,10 +98,10 @@ END $$;
 CREATE OR REPLACE FUNCTION df.instance_attempts(run_id text)
 RETURNS TABLE (
     node_id integer, attempt integer, iterations integer[], outcome text, started_at timestamptz, finished_at timestamptz, error jsonb,
-    delay interval, delay_source text, executed text, exactly_once boolean, fingerprint text, engine_id text)
+    delay interval, delay_source text, executed text, exactly_once boolean, fingerprint text, engine_id text, logs text)
 LANGUAGE sql STABLE AS $$
     SELECT a.node_id, a.attempt, a.iterations, a.outcome, a.started_at, a.finished_at, a.error,
-           a.delay, a.delay_source, coalesce(a.executed, d.query), a.exactly_once, a.fingerprint, a.engine_id
+           a.delay, a.delay_source, coalesce(a.executed, d.query), a.exactly_once, a.fingerprint, a.engine_id, a.logs
     FROM df.instances i
     JOIN df.attempts a ON a.instance_id = i.id AND a.submitted_by = i.submitted_by
     LEFT JOIN (SELECT w.node_id, w.node ->> 'query' AS query FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w

@@ -154,14 +154,14 @@ BEGIN
     END IF;
     IF attempts IS NOT NULL THEN
         INSERT INTO df.attempts (instance_id, node_id, rev, submitted_by, attempt, outcome, token, engine_id, started_at, finished_at,
-                                 error, delay, delay_source, fingerprint, exactly_once, executed, iterations, pattern, element)
+                                 error, delay, delay_source, fingerprint, exactly_once, executed, iterations, pattern, element, logs)
         SELECT c.run, c.node_id, c.rev, df._me(), c.attempt, coalesce(c.outcome, 'completed'), c.token, c.engine_id, c.started_at, at,
                c.error, make_interval(secs => c.delay), c.delay_source, c.fingerprint, coalesce(c.exactly_once, false), c.executed, c.iterations,
-               c.pattern, c.element
+               c.pattern, c.element, c.logs
         FROM json_to_recordset(attempts) AS c (
             run text, node_id integer, rev bigint, attempt integer, outcome text, token uuid, engine_id text, started_at timestamptz,
             error jsonb, delay double precision, delay_source text, fingerprint text, exactly_once boolean,
-            executed text, iterations integer[], pattern integer, element integer[]);
+            executed text, iterations integer[], pattern integer, element integer[], logs text);
     END IF;
     IF cancelled IS NOT NULL THEN
         tell := df._end_claims(at, cancelled) OR tell;

@@ -1,9 +1,9 @@
--- Reading one attempt for people: what it executed, which the lists of attempts leave out because it may be long.
+-- Reading one attempt for people: what it executed and printed, which the lists of attempts leave out because it may be long.
 
 CREATE OR REPLACE FUNCTION df._attempt(run text, node integer, rev bigint)
-RETURNS TABLE (executed text, iterations integer[], max_attempts integer)
+RETURNS TABLE (executed text, iterations integer[], max_attempts integer, logs text)
 LANGUAGE sql STABLE ROWS 1 AS $$
-    SELECT a.executed, a.iterations, coalesce(n.max_attempts, d.max_attempts)
+    SELECT a.executed, a.iterations, coalesce(n.max_attempts, d.max_attempts), a.logs
     FROM df.attempts a JOIN df.definitions d ON d.instance_id = a.instance_id
     JOIN df.nodes n ON n.instance_id = a.instance_id AND n.node_id = a.node_id
     WHERE a.instance_id = $1 AND a.node_id = $2 AND a.rev = $3
