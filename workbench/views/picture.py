@@ -15,7 +15,9 @@ from typing import NamedTuple
 from workbench.store.explain_records import HeldRow
 from workbench.store.records import NodeRow
 from workbench.views.clock import lasting, said
+from workbench.views.flow_picture import FlowStep, flow_picture
 from workbench.views.limits import Limit, held_pieces
+from workbench.views.map_progress import progress_lines
 from workbench.views.markup import EMPTY, Safe, tag
 from workbench.views.reasons import reason
 from workbench.views.run_data import RunData
@@ -32,7 +34,7 @@ _WIDE = 8
 _DEEP = 12  # levels drawn
 _LARGEST = 150  # nodes of a run whose picture is part of its view
 _LIVE = ("running", "waiting", "retrying", "failed")
-_STACKED = frozenset({"LOOP", "MAP", "FLOW"})  # their parts stand one below the other
+_STACKED = frozenset({"LOOP", "MAP"})  # their parts stand one below the other
 
 
 class Look(NamedTuple):
@@ -63,6 +65,8 @@ def graph_picture(
         limits: the HTTP policies, by the nodes that have them.
     """
     limits = limits or {}
+    bodies, inside = _bodies_of_steps(nodes)
+    nodes = [node for node in nodes if node.node_id not in inside]
     children: dict[int, list[NodeRow]] = defaultdict(list)
     for node in nodes:
         if node.parent_id is not None:
@@ -74,6 +78,8 @@ def graph_picture(
         inner = [(part, drawn.pop(part.child.node_id)) for part in below]
         if node.node_type == "THEN":
             drawn[node.node_id] = [item for _, items in inner for item in items]
+        elif node.node_type == "FLOW":
+            drawn[node.node_id] = [_flow(node, [part.child for part in below], bodies, look)]
         elif levels[node.node_id] > _DEEP:
             drawn[node.node_id] = [_too_deep(inner)]
         else:
@@ -86,7 +92,9 @@ def graph_picture(
 def run_picture(data: RunData) -> Safe:
     """Return the picture of a run behind a click; nothing for plain sequences and large graphs."""
     branched = any(n.node_type != "THEN" and n.node_id in data.children for n in data.nodes)
-    if not branched or len(data.nodes) > _LARGEST:
+    _, inside = _bodies_of_steps(data.nodes)
+    is_flow = bool(data.nodes) and data.nodes[0].node_type == "FLOW"  # drawn folded
+    if not branched or (len(data.nodes) - len(inside) > _LARGEST and not is_flow):
         return EMPTY
     return tag(
         "details",
@@ -109,12 +117,15 @@ def look_of(data: RunData, held: Iterable[HeldRow] = ()) -> Callable[[NodeRow], 
             spent = lasting(seconds, None if node.finished_at else node.started_at)
         tries = attempt_words(data.run, node, status)
         beside = tag("span", [tries, " · " if tries and spent else None, spent], class_="wb-meta")
-        lines = []
+        lines: list[Safe] = []
         if error := error_line(node):
-            lines.append(tag("div", error, class_="wb-card-line wb-is-failed"))
-        if found := reason(data, node):
+            tone = "skipped" if status == "skipped" else "failed"
+            lines.append(tag("div", error, class_=f"wb-card-line wb-is-{tone}"))
+        progress = progress_lines(data, node)
+        if not progress and (found := reason(data, node)):
             words = said(found.pieces, data.run.as_of)
             lines.append(tag("div", words, class_=f"wb-card-line wb-is-{found.look}"))
+        lines += progress
         if barrier := barriers.get(node.node_id):
             words = said(held_pieces(barrier, data.run.run_id), data.run.as_of)
             lines.append(tag("div", words, class_="wb-card-line wb-is-waiting"))
@@ -144,6 +155,48 @@ def _step(
     live = state.status in _LIVE or any(item.live for item in items)
     step = tag("li", html, class_=f"wb-step wb-is-{state.status}", data_key=f"#{node.node_id}")
     return _Item(step, live, 1 + sum(item.size for item in items))
+
+
+def _flow(
+    node: NodeRow,
+    steps: Sequence[NodeRow],
+    bodies: Mapping[int, NodeRow],
+    look: Callable[[NodeRow], Look] | None,
+) -> _Item:
+    state = look(node) if look else Look("pending")
+    shown = []
+    for step in steps:
+        stands = look(step) if look else None
+        body = bodies.get(step.node_id, step)
+        shown.append(FlowStep(step, body, *(stands or (None, EMPTY, ()))))
+    html = tag(
+        "div",
+        tag("div", _head(node, state if look else None, len(steps)), class_="wb-frame-head"),
+        flow_picture(node, shown),
+        class_="wb-frame wb-frame-flow",
+        role="group",
+        aria_label=f"FLOW, {state.status}" if look else "FLOW",
+    )
+    live = state.status in _LIVE
+    framed = tag("li", html, class_=f"wb-step wb-is-{state.status}", data_key=f"#{node.node_id}")
+    return _Item(framed, live, 1 + len(steps))
+
+
+def _bodies_of_steps(nodes: Sequence[NodeRow]) -> tuple[dict[int, NodeRow], set[int]]:
+    """What maps that are steps of a FLOW execute, by the map; and all nodes in such maps: a step is one
+    card, whatever is in it.
+    """
+    kinds = {node.node_id: node for node in nodes}
+    bodies: dict[int, NodeRow] = {}
+    inside: set[int] = set()
+    for node in nodes:
+        above = None if node.parent_id is None else kinds[node.parent_id]
+        if above is None or above.parent_id is None:
+            continue
+        if above.node_id in inside or kinds[above.parent_id].node_type == "FLOW":
+            inside.add(node.node_id)
+            bodies.setdefault(above.node_id, node)
+    return bodies, inside
 
 
 def _scope(node: NodeRow, limit: Limit, items: list[_Item]) -> _Item:
