@@ -52,16 +52,28 @@ def lab() -> Iterator[Lab]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+@pytest.fixture
+def window() -> dict[str, int]:
+    """The size of the browser's window."""
+    return _WINDOW
+
+
+@pytest.fixture
+def scale() -> int:
+    """Pixels of a picture for each of the page."""
+    return 2
+
+
 @pytest.fixture  # one a test on purpose: a living sync_playwright breaks asyncio.run() elsewhere
-def page() -> Iterator[Page]:
+def page(window: dict[str, int], scale: int) -> Iterator[Page]:
     """A browser's page. Pages of 127.0.0.1 open, anything else is refused and fails the test."""
     _need_chromium()
     problems: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
         page = browser.new_page(
-            viewport=_WINDOW,  # type: ignore[arg-type]
-            device_scale_factor=2,
+            viewport=window,  # type: ignore[arg-type]
+            device_scale_factor=scale,
             timezone_id=_ZONE,
         )
         page.set_default_timeout(_WITHIN)
