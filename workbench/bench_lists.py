@@ -5,9 +5,13 @@ Every one is a view over plain data. The views of one run are in `run_views`.
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psycopg
+
+from workbench.apart import Apart
 from workbench.attempts import Attempt
 from workbench.bench_base import Opened
 from workbench.errors import NotFound, UsageError
@@ -22,10 +26,15 @@ from workbench.store import activity, explain, lineage, monitor
 from workbench.store.database import shown
 from workbench.store.lineage_records import FailureRow
 from workbench.store.migrate import SCHEMA_VERSION
+from workbench.store.records import RunsRow
 
 if TYPE_CHECKING:
+    from workbench.dashboard_source import Listing
     from workbench.simulated import Outcomes
     from workbench.views.activity_view import ActivityView
+    from workbench.views.dashboard_data import DashboardData
+    from workbench.views.dashboard_live import DashboardSource
+    from workbench.views.dashboard_view import DashboardView
     from workbench.views.engines_view import EnginesView
     from workbench.views.explain_view import ExplainView
     from workbench.views.failures_view import FailuresView
@@ -66,12 +75,51 @@ class Lists(Opened):
         Returns
         -------
         RunsView
-            Shows itself as a table; `.df` is the DataFrame behind it, index `run_id`.
+            As a cell's last line it is live, and shows the run that is chosen; `.df` is the
+            DataFrame behind it, index `run_id`.
         """
+        from workbench.views.dashboard_live import widget
         from workbench.views.runs_view import RunsView
 
+        def listing(conn: psycopg.Connection[Any], chosen: str | None) -> list[RunsRow]:
+            return monitor.list_runs(conn, chosen or status, label, since, limit)
+
+        data, source = self._dashboard(listing, whole=False, acts=not is_voila())
+        return RunsView(data.runs, taken=data.as_of, live=lambda: widget(source, data))
+
+    def dashboard(self, *, read_only: bool | None = None) -> DashboardView:
+        """Everything at a glance: runs, what does not move and why, failures, and one run in full.
+
+        Parameters
+        ----------
+        read_only:
+            Whether there are no buttons that change things; None says so under Voilà, where
+            strangers may look.
+
+        Returns
+        -------
+        DashboardView
+            As a cell's last line it is live. `.df` is the DataFrame of the runs, index `run_id`.
+        """
+        from workbench.views.dashboard_view import DashboardView
+
+        acts = not (is_voila() if read_only is None else read_only)
+        return DashboardView(*self._dashboard(monitor.list_runs, whole=True, acts=acts))
+
+    def _dashboard(
+        self, listing: Listing, *, whole: bool, acts: bool
+    ) -> tuple[DashboardData, DashboardSource]:
+        """What a dashboard shows now, the newest run chosen, and what keeps it live."""
+        from workbench.dashboard_source import Reading, dashboard_source
+        from workbench.views.dashboard_data import Query
+
+        reading = Reading(listing, whole, acts)
+        source = dashboard_source(reading, self._apart(), self.watching, self._news)
         with self._database.connection() as conn:
-            return RunsView(monitor.list_runs(conn, status, label, since, limit))
+            data = reading(conn, Query())
+            if whole and data.runs:
+                data = reading(conn, Query(selected=data.runs[0].run_id))
+        return data, source
 
     def activity(self, idle_for: Seconds | str | None = None) -> ActivityView:
         """What is unfinished: which runs work, wait, try again or are wedged, and why.
@@ -100,7 +148,7 @@ class Lists(Opened):
         idle = float(seconds(0 if idle_for is None else idle_for, "activity(idle_for=…)"))
         with self._database.connection() as conn:
             found = activity.activity(conn, timedelta(seconds=idle))
-        source = activity_source(self._database.dsn, self.watching, self._news)
+        source = activity_source(self._apart(), self.watching, self._news)
         return ActivityView(ActivityData(found, Query(idle=idle)), source)
 
     def explain(self, what: Node | Run | str) -> ExplainView:
@@ -292,6 +340,9 @@ class Lists(Opened):
         with self._database.connection() as conn:
             return FlowsView(monitor.list_flows(conn), lineage.now(conn))
 
+    def _apart(self) -> Apart:
+        return Apart(self._database.dsn, self.work_unless_held)
+
     def status(self) -> Status:
         """Where this bench works and how: database, engine, notifications, what waits."""
         with self._database.connection() as conn:
@@ -305,6 +356,11 @@ class Lists(Opened):
             unfinished_runs=runs,
             live_engines=engines,
         )
+
+
+def is_voila() -> bool:
+    """Whether this kernel serves a page of Voilà."""
+    return os.environ.get("SERVER_SOFTWARE", "").startswith("voila")
 
 
 def _since(since: Since, call: str) -> datetime | timedelta | None:

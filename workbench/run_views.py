@@ -130,16 +130,10 @@ class Looks(Acts):
         return DiffView(rows, before, self.id)
 
     def _data(self, database: Database, iterations: int | None = None) -> RunData:
-        from workbench.views.run_data import ATTEMPTS, ITERATIONS, RunData
+        from workbench.run_reading import read_run
 
-        with database.connection() as conn:  # the run first: one that has ended changes no more
-            return RunData(
-                monitor.run_row(conn, self.id),
-                monitor.run_nodes(conn, self.id),
-                monitor.run_attempts(conn, self.id, ATTEMPTS),
-                monitor.run_iterations(conn, self.id, iterations or ITERATIONS),
-                monitor.unread_signals(conn, self.id),
-            )
+        with database.connection() as conn:
+            return read_run(conn, self.id, iterations)
 
     def _lineage(self, database: Database, settled: dict[str, list[DiffRow]]) -> LineageData:
         """Read the tree; what is known of runs that have ended is not read again."""

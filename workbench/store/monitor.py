@@ -15,6 +15,7 @@ from psycopg.rows import class_row, tuple_row
 
 from workbench.errors import NotFound, UsageError
 from workbench.store.records import (
+    RUN_STATUSES,
     AttemptRow,
     EngineRow,
     Explained,
@@ -46,7 +47,6 @@ __all__ = [
     "unread_signals",
 ]
 
-_STATUSES = ("pending", "running", "completed", "failed", "cancelled")
 _SHOWN = 8  # matches of an ambiguous prefix that its error lists
 
 Connection = psycopg.Connection[Any]
@@ -151,8 +151,10 @@ def list_runs(
     UsageError
         An unknown status, a time without a zone, a limit below 1.
     """
-    if status is not None and status not in _STATUSES:
-        raise UsageError(f"no run has the status {status!r}; choose one of {', '.join(_STATUSES)}")
+    if status is not None and status not in RUN_STATUSES:
+        raise UsageError(
+            f"no run has the status {status!r}; choose one of {', '.join(RUN_STATUSES)}"
+        )
     _check_filters(label, since, limit)
     if isinstance(since, datetime) and since.tzinfo is None:
         raise UsageError(f"since={since} has no time zone; add one: since.astimezone()")

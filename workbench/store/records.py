@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 __all__ = [
     "AttemptRow",
@@ -28,6 +28,10 @@ __all__ = [
 
 Error: TypeAlias = Mapping[str, Any]
 """type, message; where known sqlstate, detail, hint, position, traceback, cause."""
+
+
+#: The statuses that are stored of a run.
+RUN_STATUSES: Final = ("pending", "running", "completed", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)

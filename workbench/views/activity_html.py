@@ -21,7 +21,16 @@ from workbench.views.markup import Child, Safe, join, tag
 from workbench.views.status import STATUSES, badge
 from workbench.views.words import as_of, clock, count, duration, one_line, shorten
 
-__all__ = ["LOOKS", "activity_css", "activity_html", "activity_text", "idle_words", "reason_text"]
+__all__ = [
+    "LOOKS",
+    "activity_css",
+    "activity_html",
+    "activity_text",
+    "idle_words",
+    "reason_html",
+    "reason_text",
+    "state_badge",
+]
 
 #: A state looks like the status that means the same; what is wedged has an icon of its own.
 LOOKS: Final = {"working": "running", "waiting": "waiting", "retrying": "retrying"}
@@ -91,7 +100,8 @@ def _how_many(data: ActivityData) -> str:
 
 def _head(data: ActivityData) -> Safe:
     counted = [
-        tag("li", _badge(state, f"{number:,} {state}")) for state, number in data.counts.items()
+        tag("li", state_badge(state, f"{number:,} {state}"))
+        for state, number in data.counts.items()
     ]
     return tag(
         "header",
@@ -151,11 +161,11 @@ def _row(row: ActivityRow, live: bool) -> Safe:
     look = f"wb-second wb-errline wb-is-{'failed' if row.state in ('wedged', 'retrying') else row.state}"
     return tag(
         "tr",
-        tag("td", _badge(row.state)),
+        tag("td", state_badge(row.state)),
         tag("td", tag("code", row.run_id, class_="wb-id"), _second(row.label), title=row.label),
         tag(
             "td",
-            tag("div", _reason(row), class_="wb-why"),
+            tag("div", reason_html(row), class_="wb-why"),
             tag("div", error, class_=look, title=row.last_error) if error else None,
             class_="wb-grow",
         ),
@@ -214,7 +224,8 @@ def _turn(name: str, number: int, *, disabled: bool) -> Safe:
     )
 
 
-def _badge(state: str, word: str | None = None) -> Safe:
+def state_badge(state: str, word: str | None = None) -> Safe:
+    """Return a state of a live run as icon and word."""
     if state in LOOKS:
         return badge(LOOKS[state], word or state)
     icon = tag("span", _WEDGED_ICON, class_="wb-icon", aria_hidden="true")
@@ -226,7 +237,8 @@ def _badge(state: str, word: str | None = None) -> Safe:
     )
 
 
-def _reason(row: ActivityRow) -> Safe:
+def reason_html(row: ActivityRow) -> Safe:
+    """Return why, with moments that a live front end keeps current."""
     return join(_piece(part, row.as_of) for part in row.reason_parts)
 
 

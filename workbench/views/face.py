@@ -25,9 +25,9 @@ log = logging.getLogger("workbench")
 _MIME = "application/vnd.jupyter.widget-view+json"
 
 
-def module(name: str) -> str:
-    """Return a view's JavaScript module: what all share, then its own file."""
-    return f"{_file('front.js')}\n{_file(name)}"
+def module(*names: str) -> str:
+    """Return a view's JavaScript module: what all share, then its own files."""
+    return "\n".join(map(_file, ["front.js", *names]))
 
 
 def style(*names: str) -> str:

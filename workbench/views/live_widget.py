@@ -1,4 +1,4 @@
-"""The widget of one run's view. What all live views' widgets do is in `face`; `live.js` has the
+"""The widget of one run's view. What all live views' widgets do is in `face`; `actions.js` has the
 buttons.
 """
 
@@ -12,7 +12,7 @@ from workbench.views.face import FaceWidget, module, style
 from workbench.views.run_data import RunData
 from workbench.views.run_view import run_html, signal_names
 
-__all__ = ["LiveWidget"]
+__all__ = ["LiveWidget", "actions_of"]
 
 
 class LiveWidget(FaceWidget):
@@ -20,7 +20,7 @@ class LiveWidget(FaceWidget):
     for.
     """
 
-    _esm = module("live.js")
+    _esm = module("actions.js", "live.js")
     _css = style()
 
     actions = traitlets.List(traitlets.Unicode()).tag(sync=True)
@@ -30,7 +30,7 @@ class LiveWidget(FaceWidget):
         waits = [] if data.ended else signal_names(data)
         return {
             "html": str(run_html(data, style=False)),
-            "actions": _actions(data, bool(waits)),
+            "actions": actions_of(data, bool(waits)),
             "waits": waits,
         }
 
@@ -42,7 +42,8 @@ class LiveWidget(FaceWidget):
         return super()._act(content)
 
 
-def _actions(data: RunData, waits: bool) -> list[str]:
+def actions_of(data: RunData, waits: bool) -> list[str]:
+    """Return the buttons of a run; `waits` for a signal or not."""
     if data.run.status == "failed":
         return ["retry", "resume"]
     return [] if data.ended else ["signal", "cancel"] if waits else ["cancel"]

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.store.records import RunsRow
 from workbench.views.base import View, page
@@ -19,7 +19,16 @@ from workbench.views.words import as_of, count, duration, moment, one_line, shor
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RunsView", "runs_frame", "runs_html", "runs_text"]
+__all__ = [
+    "RunsView",
+    "error_of",
+    "progress",
+    "runs_frame",
+    "runs_html",
+    "runs_text",
+    "seconds_of",
+    "state_of",
+]
 
 _SHOWN = 200  # rows drawn; `.df` has them all
 
@@ -31,11 +40,18 @@ class RunsView(View):
         rows: what `store.monitor.list_runs` reads.
         taken: the moment they show; by default that of the first row, or now for none.
         title: what the list is, as a heading.
+        live: the MIME data of a new live widget that shows them; None for one moment only.
     """
 
     def __init__(
-        self, rows: Sequence[RunsRow], *, taken: datetime | None = None, title: str = "Runs"
+        self,
+        rows: Sequence[RunsRow],
+        *,
+        taken: datetime | None = None,
+        title: str = "Runs",
+        live: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
+        self._live = live
         self.rows = tuple(rows)
         self.title = title
         self.taken = taken or (rows[0].as_of if rows else datetime.now(UTC))
@@ -53,6 +69,12 @@ class RunsView(View):
 
     def __repr__(self) -> str:
         return f"<RunsView {count(len(self.rows), 'run')}>"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        static = super()._repr_mimebundle_(include, exclude)
+        return static if self._live is None else static | self._live()
 
 
 def runs_frame(rows: Sequence[RunsRow]) -> pandas.DataFrame:
@@ -74,10 +96,10 @@ def runs_frame(rows: Sequence[RunsRow]) -> pandas.DataFrame:
         "created_at": ([r.created_at for r in rows], times),
         "started_at": ([r.started_at for r in rows], times),
         "finished_at": ([r.finished_at for r in rows], times),
-        "seconds": ([_seconds(r) for r in rows], "float64"),
+        "seconds": ([seconds_of(r) for r in rows], "float64"),
         "steps": ([r.steps for r in rows], "int64"),
         "steps_done": ([r.steps_done for r in rows], "int64"),
-        "error": ([_error(r) or None for r in rows], text),
+        "error": ([error_of(r) or None for r in rows], text),
         "restart_of": ([r.restart_of_run_id for r in rows], text),
         "submitted_by": ([r.submitted_by for r in rows], text),
     }
@@ -100,13 +122,13 @@ def runs_text(rows: Sequence[RunsRow], taken: datetime, title: str = "Runs") -> 
     lines = [f"{title}: {len(rows)}", ""]
     for row in rows[:_SHOWN]:
         status = state_of(row)
-        seconds = _seconds(row)
+        seconds = seconds_of(row)
         parts = [
             f"{STATUSES[status].icon} {row.run_id}  {status:<9}  {moment(row.created_at)}",
             f"{row.steps_done}/{row.steps} steps",
             "" if seconds is None else duration(seconds),
             one_line(row.label or ""),
-            _error(row),
+            error_of(row),
         ]
         lines.append("  ".join(part for part in parts if part))
     if len(rows) > _SHOWN:
@@ -159,8 +181,8 @@ def _table(rows: Sequence[RunsRow]) -> Safe:
 
 
 def _row(row: RunsRow) -> Safe:
-    seconds = _seconds(row)
-    error = _error(row)
+    seconds = seconds_of(row)
+    error = error_of(row)
     look = f"wb-errline wb-is-{'failed' if row.parked else row.status}"
     return tag(
         "tr",
@@ -169,12 +191,13 @@ def _row(row: RunsRow) -> Safe:
         tag("td", row.label or "", title=row.label),
         tag("td", moment(row.started_at or row.created_at)),
         tag("td", "" if seconds is None else duration(seconds), class_="wb-num"),
-        tag("td", _progress(row)),
+        tag("td", progress(row)),
         tag("td", tag("span", error, class_=look), class_="wb-grow", title=error or None),
     )
 
 
-def _progress(row: RunsRow) -> Safe:
+def progress(row: RunsRow) -> Safe:
+    """Return how many of its steps a run has done, as a bar and in numbers."""
     share = 100 * row.steps_done / row.steps if row.steps else 0
     bar = tag("i", style=f"left:0;width:{share:.0f}%") if share else None
     return tag(
@@ -185,12 +208,14 @@ def _progress(row: RunsRow) -> Safe:
     )
 
 
-def _seconds(row: RunsRow) -> float | None:
+def seconds_of(row: RunsRow) -> float | None:
+    """Return how long a run has taken; None before it has started."""
     if row.started_at is None:
         return None
     return ((row.finished_at or row.as_of) - row.started_at).total_seconds()
 
 
-def _error(row: RunsRow) -> str:
+def error_of(row: RunsRow) -> str:
+    """Return why a run failed or is parked, in one line."""
     error = row.parked or row.error
     return shorten(one_line(error_text(error)), 200) if error else ""

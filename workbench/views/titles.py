@@ -14,6 +14,7 @@ from workbench.views.words import count, duration, one_line, shorten
 
 __all__ = ["Part", "Title", "config", "handler_of", "is_until", "parts", "title", "url_of"]
 
+_COMPOSITES = frozenset({"THEN", "IF", "JOIN", "LOOP", "RACE", "FLOW", "MAP"})
 _LONGEST = 160  # characters; a row shows what fits, and the whole is a click away
 _PASSWORD = re.compile(r"(?<=//)[^/?#@]*@")
 
@@ -92,11 +93,14 @@ def _heading(node: NodeRow, child: NodeRow, number: int) -> str:
         case "LOOP", _:
             return "body"
         case "MAP", order:
-            return "each element" if child.element is None else f"element {(order or 1) - 1}"
+            if child.element is None:
+                return "each element"
+            # A leaf is called after its place: `price[3]`.
+            return f"element {(order or 1) - 1}" if child.node_type in _COMPOSITES else ""
         case (("JOIN" | "RACE"), _):
             return f"branch {number}"
         case "FLOW", _:
-            return child.result_name or f"step {number}"
+            return ""  # a step is named by its result
     return f"part {number}"
 
 
