@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,7 +28,6 @@ _ARGUMENTS = [
     *("--disable-background-networking", "--disable-component-update"),
 ]
 _WINDOW = {"width": 1180, "height": 1400}
-_ZONE = "Asia/Kolkata"  # not the kernel's
 _WITHIN = 60_000  # milliseconds for anything that is waited for: two cores, other tests beside
 
 Open = Callable[..., Notebook]
@@ -53,29 +53,19 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture
-def window() -> dict[str, int]:
-    """The size of the browser's window."""
-    return _WINDOW
-
-
-@pytest.fixture
-def scale() -> int:
-    """Pixels of a picture for each of the page."""
-    return 2
+def screen() -> dict[str, Any]:
+    """The browser's window, its pixels and its time zone: not the kernel's."""
+    return {"viewport": _WINDOW, "device_scale_factor": 2, "timezone_id": "Asia/Kolkata"}
 
 
 @pytest.fixture  # one a test on purpose: a living sync_playwright breaks asyncio.run() elsewhere
-def page(window: dict[str, int], scale: int) -> Iterator[Page]:
+def page(screen: dict[str, Any]) -> Iterator[Page]:
     """A browser's page. Pages of 127.0.0.1 open, anything else is refused and fails the test."""
     _need_chromium()
     problems: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
-        page = browser.new_page(
-            viewport=window,  # type: ignore[arg-type]
-            device_scale_factor=scale,
-            timezone_id=_ZONE,
-        )
+        page = browser.new_page(**screen)
         page.set_default_timeout(_WITHIN)
         expect.set_options(timeout=_WITHIN)
         page.on("pageerror", lambda error: problems.append(f"page error: {_text(error)}"))
@@ -96,9 +86,9 @@ def notebook(lab: Lab, page: Page, request: pytest.FixtureRequest, dsn: str) -> 
     """Opens a notebook: `notebook(cell, cell, …)`. Its `bench` is connected to `dsn`."""
     opened: list[Notebook] = []
 
-    def open_one(*cells: str, connect: str = "") -> Notebook:
+    def open_one(*cells: str, connect: str = "", name: str = "") -> Notebook:
         first = f"import time, workbench as wb\nbench = wb.connect({dsn!r}{connect})"
-        opened.append(Notebook(page, lab, request.node.name, [first, *cells]))
+        opened.append(Notebook(page, lab, name or request.node.name, [first, *cells]))
         opened[-1].theme("Light")  # the server remembers what an earlier test chose
         return opened[-1]
 

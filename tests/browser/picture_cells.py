@@ -57,7 +57,7 @@ def slow_rates(ctx):
     raise wb.RetryAfter(240, "rates.example asks for a pause of 4 minutes")
 
 orders = wb.seq(
-    wb.sql("INSERT INTO staging.orders SELECT id, customer, amount, day FROM raw_orders WHERE day = '2026-12-01'").named("extract"),
+    wb.sql("INSERT INTO staging.orders SELECT * FROM raw_orders WHERE day = '2026-12-01'").named("extract"),
     wb.sql("SELECT * FROM staging.orders ORDER BY id LIMIT 20").named("sample"),
     wb.py(clean, rows=wb.ref("sample")).named("clean"),
     wb.join(
@@ -104,11 +104,9 @@ told.timeline()
 """
 
 _ATTEMPT = """
-failed = bench.start(
-    wb.sql("SELECT DISTINCT day FROM raw_orders").named("days")
-    >> wb.sql("INSERT INTO daily_revenue\\nSELECT day, sum(amuont)\\nFROM staging.orders\\nGROUP BY day").named("revenue"),
-    label="revenue",
-)
+totals = "INSERT INTO daily_revenue\\nSELECT day, sum(amuont)\\nFROM staging.orders\\nGROUP BY day"
+days = wb.sql("SELECT DISTINCT day FROM raw_orders").named("days")
+failed = bench.start(days >> wb.sql(totals).named("revenue"), label="revenue")
 failed.wait()
 failed.failure
 """
@@ -117,7 +115,8 @@ _LINEAGE = """
 def parse_prices(ctx):
     return {"sku-17": {"price": 12.5}}["sku-17"]["currency"]
 
-first = bench.start(wb.sql("SELECT sku FROM prices LIMIT 3").named("skus") >> wb.py(parse_prices).named("prices"), label="prices shop.example")
+prices = wb.sql("SELECT sku FROM prices LIMIT 3").named("skus") >> wb.py(parse_prices).named("prices")
+first = bench.start(prices, label="prices shop.example")
 first.wait()
 second = first.retry(); second.wait()
 third = second.retry(); third.wait()
@@ -179,10 +178,15 @@ crawling.explain()
 """
 
 _ACTIVITY = """
+def exchange_rates():
+    raise wb.RetryAfter(600, "rates.example asks for a pause of 10 minutes")
+
 bench.start(wb.sql("UPDATE prices SET price = price * 1.02 WHERE sku = 'sku-17'").named("raise"), label="raise prices")
 bench.start(wb.wait_for_schedule("0 3 * * *", "Europe/Berlin") >> wb.py(publish), label="nightly report")
 bench.start(wb.loop(wb.sql("SELECT count(*) FROM raw_orders"), min_interval=900), label="watch orders")
 bench.start(wb.py("images:resize"), label="product images")
+bench.start(wb.wait_for_signal("approve") >> wb.py(publish), label="release 2.4")
+bench.start(wb.py(exchange_rates).named("rates"), label="exchange rates", max_attempts=5, max_backoff=900)
 until(lambda: len(bench.activity().df.query("state == 'wedged'")) > 1)
 bench.activity()
 """
@@ -204,6 +208,7 @@ PICTURES: Final = {
     "explain": _EXPLAIN,
     "activity": _ACTIVITY,
     "flow": _FLOW,  # its elements take all the room that is left
+    "dashboard": "bench.dashboard()",
     "failures": "bench.failures()",
     "runs": "bench.runs()",
     "engines": _ENGINES,
