@@ -130,5 +130,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext workbench` gives a notebook the magic `%%df`."""
+    from importlib import import_module
+
+    shell.register_magics(import_module("workbench.magic").DfMagics)
+
+
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import run_texts
 from workbench.attempts import Attempt
+from workbench.companion import companion
 from workbench.errors import NotFound, RunCancelled, RunFailed, StateError, UsageError
 from workbench.graph.node import Node
 from workbench.graph.values import decode
@@ -183,15 +184,18 @@ class Run(Looks):
 
     # Waiting.
 
-    def wait(self, timeout: float | timedelta | None = None) -> Run:
+    def wait(self, timeout: float | timedelta | None = None, *, show: bool | None = None) -> Run:
         """Wait until the run has ended, in whatever way; interrupting stops the waiting only.
 
-        Says in a line what is missing when nothing can advance it.
+        While it waits a notebook shows the run's view, live, and a terminal a line of progress. Says
+        in a line what is missing when nothing can advance it.
 
         Parameters
         ----------
         timeout:
             Seconds, or a timedelta; None waits for as long as it takes.
+        show:
+            Whether to show how the run stands; None: where a person looks.
 
         Raises
         ------
@@ -203,15 +207,17 @@ class Run(Looks):
         said = False
         pause = _POLL[0]
         look = _PATIENCE if self._waiter.work_unless_held() else 0.0
-        while not self.done():
-            waited = time.monotonic() - began
-            if not said and waited >= look:
-                said = self._say_what_is_missing()
-                look = waited + _PATIENCE
-            if limit is not None and (pause := min(pause, limit - waited)) <= 0:
-                raise TimeoutError(run_texts.timed_out(self._row(), limit))
-            self._waiter.wait_for_news(self.id, pause)
-            pause = min(pause * 1.5, _POLL[1])
+        with companion(self, show) as shown:
+            while not self.done():
+                waited = time.monotonic() - began
+                shown.look(waited)
+                if not said and waited >= look:
+                    said = self._say_what_is_missing()
+                    look = waited + _PATIENCE
+                if limit is not None and (pause := min(pause, limit - waited)) <= 0:
+                    raise TimeoutError(run_texts.timed_out(self._row(), limit))
+                self._waiter.wait_for_news(self.id, pause)
+                pause = min(pause * 1.5, _POLL[1])
         return self
 
     def _say_what_is_missing(self) -> bool:
@@ -221,8 +227,8 @@ class Run(Looks):
             print(f"run {self.id} waits, {missing.replace('`', '')}")  # noqa: T201 - in the waiting cell
         return missing is not None
 
-    def result(self, timeout: float | timedelta | None = None) -> Any:
-        """Wait, then return the run's value: that of its last step.
+    def result(self, timeout: float | timedelta | None = None, *, show: bool | None = None) -> Any:
+        """Wait, as `wait` does, then return the run's value: that of its last step.
 
         Raises
         ------
@@ -231,16 +237,16 @@ class Run(Looks):
         TimeoutError
             It did not end within `timeout`.
         """
-        if raised := self.exception(timeout):
+        if raised := self.exception(timeout, show=show):
             raise raised
         with self._database.connection() as conn:
             return decode(monitor.node_result(conn, self.id, 0).json or "null")
 
     def exception(
-        self, timeout: float | timedelta | None = None
+        self, timeout: float | timedelta | None = None, *, show: bool | None = None
     ) -> RunFailed | RunCancelled | None:
         """Wait, then return what `result` would raise; None when the run completed."""
-        row = self.wait(timeout)._row()
+        row = self.wait(timeout, show=show)._row()
         if row.status == "failed":
             return RunFailed(run_texts.failed(row, self.nodes))
         return RunCancelled(run_texts.cancelled(row)) if row.status == "cancelled" else None

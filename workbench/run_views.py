@@ -55,6 +55,12 @@ class Looks(Acts):
         )
         return RunView(self._data(self._database), source=source)
 
+    def progress_line(self) -> str:
+        """How the run stands, in one line of a terminal."""
+        from workbench.views.run_view import run_line
+
+        return run_line(self._data(self._database))
+
     def explain(self) -> ExplainView:
         """What the run consists of and how far it is: the text of `df.explain`, and a picture."""
         from workbench.views.explain_view import ExplainView

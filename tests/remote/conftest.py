@@ -18,17 +18,33 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.engine.conftest import db, engine, spawn_engine, start_engine
 from tests.engine.support import Database
 from tests.remote.commands import Command, Worker
+from tests.remote.kernel import Kernel
 from tests.remote.pooler import Pooler
 from workbench.bench import Bench
 from workbench.connecting import connect
 
 __all__ = ["db", "engine", "spawn_engine", "start_engine"]
 
+StartKernel = Callable[..., Kernel]
 StartPooler = Callable[..., Pooler]
 StartWorker = Callable[..., Worker]
 Connect = Callable[..., Bench]
 MakeRole = Callable[..., str]
 RunCommand = Callable[..., Command]
+
+
+@pytest.fixture
+def start_kernel(db: Database, tmp_path: Path) -> Iterator[StartKernel]:
+    """Start a kernel that has a bench on the test's database."""
+    with contextlib.ExitStack() as started:
+
+        def start(said: str = "") -> Kernel:
+            kernel = Kernel(tmp_path, WORKBENCH_DSN=db.dsn)
+            started.enter_context(contextlib.closing(kernel))
+            assert kernel.run("import workbench as wb; bench = wb.connect(namespace='nb')") == said
+            return kernel
+
+        yield start
 
 
 @pytest.fixture

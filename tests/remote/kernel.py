@@ -45,6 +45,20 @@ class Kernel:
                 case "status" if content["execution_state"] == "idle":
                     return text
 
+    def displays(self, *, results: bool = True) -> list[str]:
+        """The HTML of everything that the cell showed, in order, updates included."""
+        shown: list[str] = []
+        kinds = ["display_data", "update_display_data", *(["execute_result"] if results else [])]
+        while True:
+            message = self._client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") != self._id:
+                continue
+            content = message["content"]
+            if message["msg_type"] in kinds and "text/html" in content["data"]:
+                shown.append(content["data"]["text/html"])
+            elif content.get("execution_state") == "idle":
+                return shown
+
     def run(self, cell: str) -> str:
         self.begin(cell)
         return self.finish()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.engine.support import Database, wait_until
-from tests.remote.kernel import Kernel
+from tests.remote.conftest import StartKernel
 
 pytestmark = [
     pytest.mark.notebook,
@@ -18,22 +14,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_core"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:zmq"),
 ]
-
-StartKernel = Callable[..., Kernel]
-
-
-@pytest.fixture
-def start_kernel(db: Database, tmp_path: Path) -> Iterator[StartKernel]:
-    """Start a kernel that has a bench on the test's database."""
-    with contextlib.ExitStack() as started:
-
-        def start(said: str = "") -> Kernel:
-            kernel = Kernel(tmp_path, WORKBENCH_DSN=db.dsn)
-            started.enter_context(contextlib.closing(kernel))
-            assert kernel.run("import workbench as wb; bench = wb.connect(namespace='nb')") == said
-            return kernel
-
-        yield start
 
 
 def test_runs_of_a_held_kernel_are_executed_by_the_other(

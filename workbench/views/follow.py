@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from workbench.errors import DatabaseError, StateError, WorkbenchError
 from workbench.views.updater import Updater
 
-__all__ = ["Face", "Followed", "Shown", "present", "unknown_button", "updater"]
+__all__ = ["Face", "Followed", "Shown", "in_a_kernel", "present", "unknown_button", "updater"]
 
 log = logging.getLogger("workbench")
 
@@ -218,7 +218,7 @@ def present(make: Callable[[], Followed[Any]]) -> dict[str, Any]:
     That is outside a kernel, or without anywidget. What keeps a widget from being made is no reason
     not to show the static picture.
     """
-    if not _in_a_kernel():
+    if not in_a_kernel():
         return {}
     try:
         view = make()
@@ -232,7 +232,8 @@ def present(make: Callable[[], Followed[Any]]) -> dict[str, Any]:
     return mime
 
 
-def _in_a_kernel() -> bool:
+def in_a_kernel() -> bool:
+    """Whether this process is the kernel of a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None) is not None

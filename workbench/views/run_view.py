@@ -29,7 +29,7 @@ from workbench.views.words import as_of, count, duration, one_line, shorten
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["RunView", "run_frame", "run_header", "run_html", "run_text", "signal_names"]
+__all__ = ["RunView", "run_frame", "run_header", "run_html", "run_line", "run_text", "signal_names"]
 
 _LINES = 100  # steps in the text form
 
@@ -128,6 +128,22 @@ def run_text(data: RunData) -> str:
     if left := len(visible(data)) - len(rows):
         lines.append(f"… and {count(left, 'more step')} in .df")
     return "\n".join([*lines, "", as_of(run.as_of)])
+
+
+def run_line(data: RunData, width: int = 78) -> str:
+    """Return how a run stands in one line: its state, how many steps are done, what it does."""
+    leaves = [node for node in data.nodes if node.node_id not in data.children]
+    done = sum(node.status in ("completed", "skipped") for node in leaves)
+    status = of_run(data.run, data.nodes)
+    done_of = f"{done:,} of {count(len(leaves), 'step')}"
+    said = f"{STATUSES[status].icon} run {data.run.run_id} {status}, {done_of}, {_took(data.run)}"
+    under_way = [
+        node for node in leaves if of_node(node) in ("retrying", "waiting", "running", "failed")
+    ]
+    why = next((found for node in under_way if (found := _reason(data, node))), "")
+    if not why and under_way:
+        why = str(step_title(data, under_way[0]))
+    return shorten(f"{said}: {one_line(why)}" if why else said, width)
 
 
 def _in_text(data: RunData) -> list[Place]:
@@ -333,7 +349,11 @@ def _seconds(run: RunRow) -> float:
     return ((run.finished_at or run.as_of) - start).total_seconds()
 
 
+def _took(run: RunRow) -> str:
+    return duration(_seconds(run))
+
+
 def _age(run: RunRow) -> str:
     if run.finished_at:
-        return f"took {duration(_seconds(run))}"
-    return f"for {duration(_seconds(run))}, {count(run.live_engines, 'engine')} alive"
+        return f"took {_took(run)}"
+    return f"for {_took(run)}, {count(run.live_engines, 'engine')} alive"
