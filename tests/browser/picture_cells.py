@@ -149,7 +149,7 @@ def price(page):
         gate.wait(300)
     return number * 1.5
 
-@shop.step(if_={"pages": ["a page that there is not"]})
+@shop.step(if_={"pages": ["http://shop.example/sale"]})
 def discounts(pages): ...
 
 @shop.step
@@ -166,7 +166,7 @@ scrape.explain()
 """
 
 _EXPLAIN = """
-pages = [wb.http(f"{SHOP}/{n}").named(f"page{n}") for n in range(1, 5)]
+pages = [wb.http(f"{SHOP}/{n}", timeout=300).named(f"page{n}") for n in range(1, 5)]
 crawl = wb.seq(
     wb.sql("SELECT sku FROM prices WHERE price > 490").named("skus"),
     wb.with_policy(wb.join(*pages), http={"max_concurrency": 2}),

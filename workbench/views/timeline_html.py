@@ -141,6 +141,7 @@ def _head(data: RunData, found: Sequence[Line]) -> Safe:
             class_="wb-facts",
         ),
         class_="wb-head",
+        data_loops=any(node.node_type == "LOOP" for node in data.nodes),
     )
 
 
