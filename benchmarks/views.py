@@ -109,7 +109,7 @@ class _Updates:
 def _live(view: View) -> Iterator[_Updates]:
     """Show a view, as a cell does; one of a run that has ended already gets no updates."""
     before = updater.shown()
-    with patch.object(follow, "_in_a_kernel", lambda: True):
+    with patch.object(follow, "in_a_kernel", lambda: True):
         view._repr_mimebundle_()
     shown = [each for each in updater.shown() if each not in before]
     updates = _Updates()
@@ -125,7 +125,7 @@ def _live(view: View) -> Iterator[_Updates]:
 def _updates(site: Site, sizes: Sizes) -> Iterator[Figure]:
     """Of a run that changes all the time, and of a large one."""
     bench = site.bench
-    large = chain(sizes.large_run) >> wb.wait_for_signal("end")
+    large = chain(sizes.large_run - 1) >> wb.wait_for_signal("end")
     for title, graph, target in (
         ("run that changes hundreds of times a second", wb.loop(python_step(), min_interval=0), at_most(_OFTEN)),
         ("run of 10,000 nodes", large, at_most(_OFTEN)),

@@ -8,15 +8,16 @@ than Python recurses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from workbench.store.records import NodeRow, RunRow
 from workbench.views import preview
 from workbench.views.clock import countdown, lasting, said
 from workbench.views.folding import stretches, tally
-from workbench.views.markup import EMPTY, Safe, join, tag
+from workbench.views.markup import Safe, join, tag
 from workbench.views.reasons import reason
 from workbench.views.run_data import RunData, visible
 from workbench.views.status import badge, of_node
@@ -34,14 +35,14 @@ _BARS = 20  # attempts drawn in a step's bar
 
 
 class _Item(NamedTuple):
-    """A rendered step of a sequence."""
+    """A step of a sequence; a leaf is rendered only when it is shown: most of a large run are not."""
 
     number: int
     status: str
-    html: Safe
+    html: Callable[[], Safe]
 
     def shown(self, role: str | None) -> Safe:
-        return tag("li", self.html, data_key=f"#{self.number}", role=role)
+        return tag("li", self.html(), data_key=f"#{self.number}", role=role)
 
 
 def step_title(data: RunData, node: NodeRow) -> Title:
@@ -59,7 +60,7 @@ def step_list(data: RunData) -> Safe:
     hidden = _hidden(data) if fold else frozenset()
     for node in reversed(data.nodes):
         if node.node_id in hidden:
-            items[node.node_id] = [_Item(node.node_id, of_node(node), EMPTY)]
+            items[node.node_id] = [_Item(node.node_id, of_node(node), Safe)]
             continue
         below = parts(node, data.children.get(node.node_id, []))
         if node.node_type == "THEN":
@@ -69,7 +70,7 @@ def step_list(data: RunData) -> Safe:
         drawn = [_inner(node, *each) for each in zip(below, lists, strict=True)]
         inner = _few(below, drawn) if fold else drawn
         status = of_node(node)
-        step = _step(data, node, status, inner, levels.get(node.node_id))
+        step = partial(_step, data, node, status, inner, levels.get(node.node_id))
         items[node.node_id] = [_Item(node.node_id, status, step)]
     return _list(items[0], fold, "tree" if tree else None) if items else Safe()
 
