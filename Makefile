@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check format bench clean
+.PHONY: help demo lab test check format pictures bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -29,6 +29,9 @@ check: .venv/.installed-dev  ## format, lint, types, layers
 format: .venv/.installed-dev  ## rewrite the files as `check` wants them
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+pictures: .venv/.installed-dev  ## the documentation's pictures, docs/images, made anew in a browser
+	@PICTURES=1 $(BIN)/python -m pytest tests/browser/test_pictures.py
 
 bench: .venv/.installed-dev  ## the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)

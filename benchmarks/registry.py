@@ -19,6 +19,7 @@ from benchmarks import (
     signals,
     sleepers,
     starts,
+    views,
     waiting,
     workers,
 )
@@ -48,5 +49,6 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "signals": signals.benchmark,
         "policies": policies.benchmark,
         "failures": failures.benchmark,
+        "views": views.benchmark,
     }
 )

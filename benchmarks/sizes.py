@@ -49,6 +49,10 @@ class Sizes:
         Runs of which each waits for its own signal.
     requests, line:
         HTTP steps of a run under a limit, and of one with as many as a graph may have.
+    listed_runs:
+        Runs in a list.
+    watched_seconds:
+        How long the updates of a live view are counted.
     repetitions:
         Measurements, of which the median counts.
     """
@@ -78,6 +82,8 @@ class Sizes:
     signalled_runs: int = 1_000
     requests: int = 1_000
     line: int = 9_999
+    listed_runs: int = 10_000
+    watched_seconds: float = 10
     repetitions: int = 3
 
 
@@ -108,5 +114,7 @@ QUICK = Sizes(
     signalled_runs=10,
     requests=10,
     line=24,
+    listed_runs=20,
+    watched_seconds=0.6,
     repetitions=1,
 )

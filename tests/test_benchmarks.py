@@ -35,6 +35,7 @@ def test_the_registry_lists_every_benchmark() -> None:
         "signals",
         "policies",
         "failures",
+        "views",
     ]
 
 
@@ -63,7 +64,7 @@ def test_an_unknown_benchmark_is_refused_with_the_known_names(
     assert (
         "no benchmark 'chains'; "
         "there are chain, sql, python, idle, latency, starts, workers, million, "
-        "join, flows, loop, nodes, sleepers, signals, policies, failures"
+        "join, flows, loop, nodes, sleepers, signals, policies, failures, views"
     ) in capsys.readouterr().err
 
 

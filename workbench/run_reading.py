@@ -12,8 +12,13 @@ from workbench.views.run_data import ATTEMPTS, ITERATIONS, RunData
 __all__ = ["read_run"]
 
 
-def read_run(conn: psycopg.Connection[Any], run_id: str, iterations: int | None = None) -> RunData:
-    """Read a run; of each loop the last `iterations` ended ones.
+def read_run(
+    conn: psycopg.Connection[Any],
+    run_id: str,
+    iterations: int = ITERATIONS,
+    attempts: int = ATTEMPTS,
+) -> RunData:
+    """Read a run; of each loop the last `iterations` ended ones, and the last `attempts` of all.
 
     Raises
     ------
@@ -23,7 +28,7 @@ def read_run(conn: psycopg.Connection[Any], run_id: str, iterations: int | None 
     return RunData(
         monitor.run_row(conn, run_id),  # first: a run that has ended changes no more
         monitor.run_nodes(conn, run_id),
-        monitor.run_attempts(conn, run_id, ATTEMPTS),
-        monitor.run_iterations(conn, run_id, iterations or ITERATIONS),
+        monitor.run_attempts(conn, run_id, attempts),
+        monitor.run_iterations(conn, run_id, iterations),
         monitor.unread_signals(conn, run_id),
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Looks"]
 
 _KEPT_ITERATIONS = 100  # of each loop, in the database: what the timeline shows
+_SHOWN_ATTEMPTS = 10_000  # of a run, the last ones
 _COMPARED = 50  # members of a lineage, the last ones, of which is said what differed
 
 
@@ -85,10 +86,10 @@ class Looks(Acts):
         from workbench.views.timeline_view import TimelineSource, TimelineView
 
         source = TimelineSource(
-            fetch=lambda: self._data(self._waiter.watching(), _KEPT_ITERATIONS),
+            fetch=lambda: self._history(self._waiter.watching()),
             subscribe=lambda listener: self._waiter.watch(self.id, listener),
         )
-        return TimelineView(self._data(self._database, _KEPT_ITERATIONS), source)
+        return TimelineView(self._history(self._database), source)
 
     def lineage(self) -> LineageView:
         """The tree of runs that this one is in: what was retried and resumed, and what became of it.
@@ -135,11 +136,18 @@ class Looks(Acts):
             before = other or monitor.run_row(conn, self.id).restart_of_run_id
         return DiffView(rows, before, self.id)
 
-    def _data(self, database: Database, iterations: int | None = None) -> RunData:
+    def _data(self, database: Database) -> RunData:
         from workbench.run_reading import read_run
 
         with database.connection() as conn:
-            return read_run(conn, self.id, iterations)
+            return read_run(conn, self.id)
+
+    def _history(self, database: Database) -> RunData:
+        """The same with what a timeline shows."""
+        from workbench.run_reading import read_run
+
+        with database.connection() as conn:
+            return read_run(conn, self.id, _KEPT_ITERATIONS, _SHOWN_ATTEMPTS)
 
     def _lineage(self, database: Database, settled: dict[str, list[DiffRow]]) -> LineageData:
         """Read the tree; what is known of runs that have ended is not read again."""

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,7 +28,6 @@ _ARGUMENTS = [
     *("--disable-background-networking", "--disable-component-update"),
 ]
 _WINDOW = {"width": 1180, "height": 1400}
-_ZONE = "Asia/Kolkata"  # not the kernel's
 _WITHIN = 60_000  # milliseconds for anything that is waited for: two cores, other tests beside
 
 Open = Callable[..., Notebook]
@@ -52,8 +52,14 @@ def lab() -> Iterator[Lab]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+@pytest.fixture
+def screen() -> dict[str, Any]:
+    """The browser's window, its pixels and its time zone: not the kernel's."""
+    return {"viewport": _WINDOW, "device_scale_factor": 2, "timezone_id": "Asia/Kolkata"}
+
+
 @pytest.fixture  # one a test on purpose: a living sync_playwright breaks asyncio.run() elsewhere
-def page(request: pytest.FixtureRequest) -> Iterator[Page]:
+def page(request: pytest.FixtureRequest, screen: dict[str, Any]) -> Iterator[Page]:
     """A browser's page. Pages of 127.0.0.1 open, anything else is refused and fails the test, but for
     what the mark `front_end_faults` names: faults of the front end itself.
     """
@@ -63,11 +69,7 @@ def page(request: pytest.FixtureRequest) -> Iterator[Page]:
     known = mark.args if mark else ()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
-        page = browser.new_page(
-            viewport=_WINDOW,  # type: ignore[arg-type]
-            device_scale_factor=2,
-            timezone_id=_ZONE,
-        )
+        page = browser.new_page(**screen)
         page.set_default_timeout(_WITHIN)
         expect.set_options(timeout=_WITHIN)
         page.on("pageerror", lambda error: problems.append(f"page error: {_text(error)}"))
@@ -89,9 +91,9 @@ def notebook(lab: Lab, page: Page, request: pytest.FixtureRequest, dsn: str) -> 
     """Opens a notebook: `notebook(cell, cell, …)`. Its `bench` is connected to `dsn`."""
     opened: list[Notebook] = []
 
-    def open_one(*cells: str, connect: str = "") -> Notebook:
+    def open_one(*cells: str, connect: str = "", name: str = "") -> Notebook:
         first = f"import time, workbench as wb\nbench = wb.connect({dsn!r}{connect})"
-        opened.append(Notebook(page, lab, request.node.name, [first, *cells]))
+        opened.append(Notebook(page, lab, name or request.node.name, [first, *cells]))
         opened[-1].theme("Light")  # the server remembers what an earlier test chose
         return opened[-1]
 

@@ -93,7 +93,7 @@ class FailuresView(View):
             tag("span", "Failures", class_="wb-label"),
             tag(
                 "span",
-                f"{len(self.rows):,} in {count(attempts, 'attempt')}",
+                f"{count(len(self.rows), 'failure')} in {count(attempts, 'attempt')}",
                 class_="wb-long wb-quiet",
             ),
             class_="wb-head-line",

@@ -79,7 +79,7 @@ def flow_picture(flow: NodeRow, steps: Sequence[FlowStep]) -> Safe:
     size = f"width:{layout.width:.0f}px;height:{layout.height:.0f}px"
     picture = tag(
         "div",
-        tag("svg", paths, class_="wb-lines", style=size, aria_hidden="true", focusable="false"),
+        tag("svg", paths, class_="wb-edges", style=size, aria_hidden="true", focusable="false"),
         tag("ul", places, class_="wb-dag-steps"),
         class_="wb-dag",
         style=size,
@@ -179,7 +179,7 @@ def _path(line: Line, status: str | None, *, hidden: bool) -> Safe:
     d += f"M{x - 4:.0f} {y - 6:.0f}L{x:.0f} {y:.0f}L{x + 4:.0f} {y - 6:.0f}"
     look = " wb-went" if status == "completed" else ""
     look += " wb-through" if hidden or status in ("skipped", "cancelled") else ""
-    return tag("path", d=d, class_=f"wb-line{look}")
+    return tag("path", d=d, class_=f"wb-edge{look}")
 
 
 def _left_out(steps: Sequence[FlowStep], drawn: Iterable[FlowStep]) -> Safe | None:

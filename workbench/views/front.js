@@ -178,7 +178,7 @@ function follow({ model, el }, { drawn, answered, on: more = {} }) {
     tick(next, now());
     morph(picture, next);
     drawn(picture);
-    picture.querySelector(".wb-foot")?.append(foot.line);
+    picture.querySelector(":scope > .wb-foot")?.append(foot.line);
     tell();
   };
   const ticking = setInterval(() => { if (model.get("state") === "live") { if (fresh()) tick(picture, now()); tell(); } }, TICK);

@@ -7,15 +7,17 @@ than Python recurses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from itertools import groupby
+from functools import partial
 from typing import NamedTuple
 
 from workbench.store.records import NodeRow, RunRow
 from workbench.views import preview
 from workbench.views.clock import countdown, lasting, said
-from workbench.views.markup import EMPTY, Safe, join, tag
+from workbench.views.folding import stretches, tally
+from workbench.views.markup import Safe, join, tag
 from workbench.views.reasons import reason
 from workbench.views.run_data import RunData, visible
 from workbench.views.status import badge, of_node
@@ -26,22 +28,21 @@ from workbench.views.words import count, duration
 __all__ = ["attempt_words", "lasted", "step_list", "step_title"]
 
 _FOLD_FROM = 60  # steps in a run before settled ones are folded
-_FOLD_KEEPS = 3  # of a folded row of equals, so many at either end stay
-_FOLD_LEAST = 5  # what is left out are at least so many
+_MOST = 60  # steps in a row, and branches beside each other, that are drawn then
+_MOST_BRANCHES = 20
 _PLAIN = ("completed", "cancelled")  # outcomes of attempts that are statuses; all others failed
-_SETTLED = ("completed", "pending", "skipped", "cancelled")
 _BARS = 20  # attempts drawn in a step's bar
 
 
 class _Item(NamedTuple):
-    """A rendered step of a sequence."""
+    """A step of a sequence; a leaf is rendered only when it is shown: most of a large run are not."""
 
     number: int
     status: str
-    html: Safe
+    html: Callable[[], Safe]
 
     def shown(self, role: str | None) -> Safe:
-        return tag("li", self.html, data_key=f"#{self.number}", role=role)
+        return tag("li", self.html(), data_key=f"#{self.number}", role=role)
 
 
 def step_title(data: RunData, node: NodeRow) -> Title:
@@ -59,7 +60,7 @@ def step_list(data: RunData) -> Safe:
     hidden = _hidden(data) if fold else frozenset()
     for node in reversed(data.nodes):
         if node.node_id in hidden:
-            items[node.node_id] = [_Item(node.node_id, of_node(node), EMPTY)]
+            items[node.node_id] = [_Item(node.node_id, of_node(node), Safe)]
             continue
         below = parts(node, data.children.get(node.node_id, []))
         if node.node_type == "THEN":
@@ -69,7 +70,7 @@ def step_list(data: RunData) -> Safe:
         drawn = [_inner(node, *each) for each in zip(below, lists, strict=True)]
         inner = _few(below, drawn) if fold else drawn
         status = of_node(node)
-        step = _step(data, node, status, inner, levels.get(node.node_id))
+        step = partial(_step, data, node, status, inner, levels.get(node.node_id))
         items[node.node_id] = [_Item(node.node_id, status, step)]
     return _list(items[0], fold, "tree" if tree else None) if items else Safe()
 
@@ -81,34 +82,25 @@ def _list(items: list[_Item], fold: bool, role: str | None) -> Safe:
 
 
 def _folded(items: list[_Item], role: str | None) -> Iterable[Safe]:
-    """Leave out the middle of long rows of settled or untouched steps."""
-    for same, middle in _groups([item.status for item in items]):
-        if not middle:
-            yield from (items[number].shown(role) for number in same)
-            continue
-        first, last = items[middle[0]], items[middle[-1]]
-        text = f"{count(len(middle), 'more step')}, #{first.number} to #{last.number}"
-        yield from (items[number].shown(role) for number in same[:_FOLD_KEEPS])
-        yield tag("li", _fold_row(first.status, text), role=role)
-        yield from (items[number].shown(role) for number in same[-_FOLD_KEEPS:])
-
-
-def _groups(statuses: list[str]) -> Iterable[tuple[list[int], list[int]]]:
-    """Yield the places of equal neighbours, and of those in their middle that are left out."""
-    for status, group in groupby(range(len(statuses)), key=statuses.__getitem__):
-        same = list(group)
-        middle = same[_FOLD_KEEPS:-_FOLD_KEEPS] if status in _SETTLED else []
-        yield same, middle if len(middle) >= _FOLD_LEAST else []
+    """Leave out what need not be seen of long rows of steps."""
+    statuses = [item.status for item in items]
+    for places in stretches(statuses, _MOST):
+        first, last = items[places[0]], items[places[-1]]
+        if len(places) == 1:
+            yield first.shown(role)
+        else:
+            text = f"{count(len(places), 'more step')}, #{first.number} to #{last.number}"
+            yield tag("li", _fold_row([statuses[each] for each in places], text), role=role)
 
 
 def _hidden(data: RunData) -> frozenset[int]:
     """Return the nodes that need not be drawn: the middle of many branches, and what is below."""
     found: set[int] = set()
     for above, children in data.children.items():
-        if len(children) >= 2 * _FOLD_KEEPS + _FOLD_LEAST:
-            ordered = [part.child for part in parts(data.by_id[above], children)]
-            for _, middle in _groups([of_node(child) for child in ordered]):
-                found.update(ordered[number].node_id for number in middle)
+        ordered = [part.child for part in parts(data.by_id[above], children)]
+        for places in stretches([of_node(child) for child in ordered], _MOST_BRANCHES):
+            if len(places) > 1:
+                found.update(ordered[each].node_id for each in places)
     if found:
         for node in data.nodes:  # parents come first
             if node.parent_id in found:
@@ -161,24 +153,26 @@ def _inner(node: NodeRow, part: Part, steps: Safe) -> Safe:
 
 
 def _few(below: list[Part], drawn: list[Safe]) -> list[Safe]:
-    """Leave out the middle of many settled or untouched branches."""
+    """Leave out what need not be seen of many branches."""
     statuses = [of_node(part.child) for part in below]
     shown: list[Safe] = []
-    for same, middle in _groups(statuses):
-        if not middle:
-            shown += [drawn[number] for number in same]
-            continue
-        text = f"{len(middle):,} more branches, {middle[0] + 1:,} to {middle[-1] + 1:,}"
-        row = _fold_row(statuses[same[0]], text)
-        shown += [drawn[number] for number in same[:_FOLD_KEEPS]]
-        shown.append(tag("div", row, class_="wb-branch"))
-        shown += [drawn[number] for number in same[-_FOLD_KEEPS:]]
+    for places in stretches(statuses, _MOST_BRANCHES):
+        if len(places) == 1:
+            shown.append(drawn[places[0]])
+        else:
+            text = f"{len(places):,} more branches, {places[0] + 1:,} to {places[-1] + 1:,}"
+            row = _fold_row([statuses[each] for each in places], text)
+            shown.append(tag("div", row, class_="wb-branch"))
     return shown
 
 
-def _fold_row(status: str, text: str) -> Safe:
-    said = tag("span", text, class_="wb-title wb-fold")
-    return tag("div", badge(status), said, class_=f"wb-row wb-is-{status}")
+def _fold_row(statuses: Sequence[str], text: str) -> Safe:
+    """Return the row that stands for many: their usual status, and how many have each if they differ."""
+    counts = Counter(statuses)
+    usual, _ = counts.most_common(1)[0]
+    more = f": {tally(counts)}" if len(counts) > 1 else ""
+    said = tag("span", text, more, class_="wb-title wb-fold")
+    return tag("div", badge(usual), said, class_=f"wb-row wb-is-{usual}")
 
 
 def _title(named: Title, node: NodeRow) -> Safe:

@@ -67,7 +67,8 @@ export default {
     let typing = 0;
     find.oninput = () => { clearTimeout(typing); typing = setTimeout(ask, 250); };
     all.onchange = ask;
-    const bar = make("div", { className: "wb-asking" }, make("label", {}, "find", find), make("label", {}, all, "all iterations"));
+    const iterations = make("label", {}, all, "all iterations");
+    const bar = make("div", { className: "wb-asking" }, make("label", {}, "find", find), iterations);
     bar.setAttribute("data-own", "");
     bar.onkeydown = (event) => event.stopPropagation(); // what is typed here is no shortcut
 
@@ -95,6 +96,7 @@ export default {
       drawn: (picture) => {
         const head = picture.querySelector(".wb-head");
         head?.append(bar);
+        iterations.hidden = !head || !("loops" in head.dataset);
         if (chart.previousElementSibling !== head) head?.after(chart);
       },
       answered: () => {},

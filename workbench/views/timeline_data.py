@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,7 +17,11 @@ from workbench.store.records import AttemptRow, Error, IterationRow, NodeRow
 from workbench.views.run_data import RunData, visible
 from workbench.views.titles import title
 
-__all__ = ["SOURCES", "Line", "Span", "bounds", "lines"]
+__all__ = ["LINES", "SOURCES", "Line", "Span", "bounds", "drawn", "lines"]
+
+LINES = 200  # drawn at once
+_SPANS = 3000  # drawn in all of them, and in each at least so many, the last ones
+_SPANS_EACH = 20
 
 SOURCES: Final[Mapping[str, str]] = {
     "backoff": "backoff",
@@ -90,6 +94,13 @@ def lines(data: RunData, *, fold: bool = True) -> list[Line]:
         if spans:
             found.append(Line(node, _name(data, node), level, spans))
     return found
+
+
+def drawn(shown: Sequence[Line]) -> list[Line]:
+    """Return what a picture has room for: the first lines, and of each the last spans."""
+    first = shown[:LINES]
+    each = max(_SPANS // max(len(first), 1), _SPANS_EACH)
+    return [replace(line, spans=line.spans[-each:]) for line in first]
 
 
 def bounds(data: RunData, shown: Sequence[Line]) -> tuple[datetime, datetime]:

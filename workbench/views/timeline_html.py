@@ -17,7 +17,7 @@ from workbench.views.markup import Safe, tag
 from workbench.views.run_data import RunData
 from workbench.views.status import badge, of_run
 from workbench.views.step_detail import error_text
-from workbench.views.timeline_data import SOURCES, Line, Span, bounds, lines
+from workbench.views.timeline_data import SOURCES, Line, Span, bounds, drawn, lines
 from workbench.views.words import as_of, clock, count, duration, one_line, shorten
 
 __all__ = ["LOOKS", "span_text", "timeline_css", "timeline_html", "timeline_text"]
@@ -30,7 +30,6 @@ LOOKS: Final = {
     "schedule": "waiting", "signal": "waiting", "sleep": "waiting", "interval": "waiting",
     "capacity": "pending",
 }  # fmt: skip
-_LINES = 200  # drawn; `.df` has them all
 _WIDTH = 60  # characters of the text form's bars
 _LABELLED = 0.07  # share of the width from which a wait's label has room
 _TICKS = 6
@@ -48,18 +47,19 @@ def timeline_css() -> Safe:
 
 def timeline_html(data: RunData, *, live: bool = False) -> Safe:
     """Return the timeline as positioned bars, in which hovering names each."""
-    shown = lines(data)
+    found = lines(data)
+    shown = drawn(found)
     first, last = bounds(data, shown)
-    more = len(shown) - _LINES
+    more = len(found) - len(shown)
     return page(
         f"Timeline of run {data.run.run_id}",
         data.as_of,
         None if live else tag("style", timeline_css()),
-        _head(data, shown),
+        _head(data, found),
         tag(
             "div",
             _axis(first, last),
-            [_line(line, data, first, last) for line in shown[:_LINES]],
+            [_line(line, data, first, last) for line in shown],
             class_="wb-lines",
             role="table",
             aria_label="attempts and waits by step",
@@ -73,15 +73,16 @@ def timeline_html(data: RunData, *, live: bool = False) -> Safe:
 
 def timeline_text(data: RunData) -> str:
     """Return a bar of characters a step (█ attempts, ░ waits), and below it each in words."""
-    shown = lines(data)
+    found = lines(data)
+    shown = drawn(found)
     first, last = bounds(data, shown)
-    width = max([len(_shown(line)) for line in shown[:_LINES]], default=0)
+    width = max([len(_shown(line)) for line in shown], default=0)
     out = [f"Timeline of {data.run.run_id}: {duration((last - first).total_seconds())}", ""]
-    for line in shown[:_LINES]:
+    for line in shown:
         out.append(f"{_shown(line):<{width}}  {_drawn(line, data.as_of, first, last)}")
         out.append(f"{'':<{width}}  {shorten('; '.join(map(span_text, line.spans)), 300)}")
-    if len(shown) > _LINES:
-        out.append(f"and {len(shown) - _LINES:,} more in .df")
+    if len(found) > len(shown):
+        out.append(f"and {len(found) - len(shown):,} more in .df")
     return "\n".join([*out, "", as_of(data.as_of)])
 
 
@@ -121,8 +122,7 @@ def _drawn(line: Line, now: datetime, first: datetime, last: datetime) -> str:
     return "".join(cells).rstrip()
 
 
-def _head(data: RunData, shown: Sequence[Line]) -> Safe:
-    attempts = sum(span.kind == "attempt" for line in shown for span in line.spans)
+def _head(data: RunData, found: Sequence[Line]) -> Safe:
     return tag(
         "header",
         tag(
@@ -135,13 +135,21 @@ def _head(data: RunData, shown: Sequence[Line]) -> Safe:
         ),
         tag(
             "ul",
-            tag("li", count(len(shown), "step")),
-            tag("li", count(attempts, "attempt")),
-            [_legend(word) for word in _words(shown)],
+            tag("li", count(len(found), "step")),
+            tag("li", _attempts(data, found)),
+            [_legend(word) for word in _words(found)],
             class_="wb-facts",
         ),
         class_="wb-head",
+        data_loops=any(node.node_type == "LOOP" for node in data.nodes),
     )
+
+
+def _attempts(data: RunData, found: Sequence[Line]) -> str:
+    """Say how many attempts there were, and when only the last ones are here."""
+    if len(data.attempts) < data.run.attempts:
+        return f"the last {len(data.attempts):,} of {count(data.run.attempts, 'attempt')}"
+    return count(sum(s.kind == "attempt" for line in found for s in line.spans), "attempt")
 
 
 def _lasted(run: RunRow) -> str:

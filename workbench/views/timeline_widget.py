@@ -12,13 +12,11 @@ import traitlets
 from workbench.views.face import FaceWidget, module, style
 from workbench.views.plotly_loader import loader_id
 from workbench.views.run_data import RunData
-from workbench.views.timeline_data import lines
+from workbench.views.timeline_data import drawn, lines
 from workbench.views.timeline_figure import spec
 from workbench.views.timeline_html import timeline_html
 
 __all__ = ["TimelineWidget"]
-
-_MOST = 200  # lines drawn at once, of those with the name that a front end looks for
 
 
 class TimelineWidget(FaceWidget):
@@ -46,7 +44,7 @@ class TimelineWidget(FaceWidget):
         wanted = self._find.casefold()
         shown = lines(self._data, fold=self._fold)
         found = [line for line in shown if wanted in f"#{line.node.node_id} {line.name}".casefold()]
-        return json.dumps(spec(self._data, found[:_MOST]))
+        return json.dumps(spec(self._data, drawn(found)))
 
     def _act(self, content: dict[str, Any]) -> bool:
         match content:

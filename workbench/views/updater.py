@@ -16,7 +16,9 @@ __all__ = ["Updated", "Updater"]
 
 _GAP = 0.25  # seconds between two looks of a view: at most 4 updates a second
 _GAP_EACH = 0.1  # and for all views together at most 10; front ends may lose more
-_SHARE = 4  # after a look that took long, a pause that many times as long
+_SHARE = (
+    9  # after a look that took long, a pause that many times as long: a tenth of a core at most
+)
 _HIDDEN = 16  # views kept although nobody shows them: a closed notebook may be opened again
 
 

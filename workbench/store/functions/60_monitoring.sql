@@ -79,15 +79,20 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY
-    WITH RECURSIVE walk AS MATERIALIZED (
+    WITH walk AS MATERIALIZED (
         SELECT w.* FROM df.definitions d CROSS JOIN LATERAL df._walk(d.graph::jsonb) w WHERE d.instance_id = run
-    ), inside AS (
-        SELECT w.node_id, '{}'::integer[] AS maps FROM walk w WHERE w.parent_id IS NULL
-        UNION ALL
-        SELECT w.node_id, CASE WHEN p.node ->> 'node_type' = 'MAP' THEN i.maps || p.node_id ELSE i.maps END
-        FROM inside i JOIN walk p ON p.node_id = i.node_id JOIN walk w ON w.parent_id = p.node_id
+    ), maps AS MATERIALIZED (
+        SELECT w.node_id, (SELECT min(v.node_id) FROM walk v WHERE v.node_id > w.node_id AND v.depth <= w.depth) AS behind
+        FROM walk w WHERE w.node ->> 'node_type' = 'MAP'
+    ), inside AS MATERIALIZED (
+        SELECT w.node_id, array_agg(m.node_id ORDER BY m.node_id) AS maps
+        FROM walk w JOIN maps m ON m.node_id < w.node_id AND (m.behind IS NULL OR w.node_id < m.behind) GROUP BY w.node_id
+    ), expanded AS MATERIALIZED (  -- few, and found by their place; what else stands above a node is as far from it as in the graph
+        SELECT m.node_id, coalesce(m.pattern, m.node_id) AS origin, coalesce(m.element, '{}') AS element
+        FROM df.nodes m WHERE m.instance_id = run AND m.node_type = 'MAP' AND m.base IS NOT NULL
     )
-    SELECT n.node_id, m.node_id, CASE WHEN e.is_root THEN n.element[cardinality(n.element)] + 1 ELSE w.ord END, w.depth,
+    SELECT n.node_id, CASE WHEN e.is_root THEN m.node_id ELSE n.node_id - w.node_id + w.parent_id END,
+           CASE WHEN e.is_root THEN n.element[cardinality(n.element)] + 1 ELSE w.ord END, w.depth,
            (SELECT array_agg(v.number ORDER BY u.level, v.second)
             FROM unnest(i.maps, n.element) WITH ORDINALITY AS u (map, index, level)
             CROSS JOIN LATERAL (VALUES (u.map, 1), (u.index, 2)) AS v (number, second)) || w.node_id,
@@ -97,8 +102,7 @@ BEGIN
     FROM df.nodes n JOIN walk w ON w.node_id = n.pattern JOIN inside i ON i.node_id = n.pattern
     CROSS JOIN LATERAL (SELECT w.parent_id = i.maps[cardinality(i.maps)] AS is_root) AS e
     LEFT JOIN walk o ON o.node_id = w.parent_id AND o.node ->> 'result_name' IS NOT NULL
-    JOIN df.nodes m ON m.instance_id = run AND coalesce(m.pattern, m.node_id) = w.parent_id
-     AND coalesce(m.element, '{}') = CASE WHEN e.is_root THEN n.element[:cardinality(n.element) - 1] ELSE n.element END
+    LEFT JOIN expanded m ON e.is_root AND m.origin = w.parent_id AND m.element = n.element[:cardinality(n.element) - 1]
     WHERE n.instance_id = run AND n.status <> 'pattern';
 END $$;
 
