@@ -124,6 +124,7 @@ def dashboard_source(
         subscribe=news.subscribe_all,
         cancel=apart.cancel,
         signal=apart.signal,
+        try_now=apart.retry_now,
         retry=apart.retry,
         resume=apart.resume,
     )

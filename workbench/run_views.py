@@ -51,6 +51,7 @@ class Looks(Acts):
             signal=lambda name, text: self._apart(
                 lambda conn: acting.signal(conn, self.id, name, text)
             ),
+            try_now=lambda: self._apart(lambda conn: acting.retry_now(conn, self.id)),
             retry=lambda: self._beside(lambda run: run.retry()),
             resume=lambda: self._beside(lambda run: run.resume()),
         )

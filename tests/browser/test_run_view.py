@@ -253,6 +253,8 @@ run""",
         colours[theme] = view.evaluate("element => getComputedStyle(element).backgroundColor")
         book.shot(f"run-retrying-{theme.lower()}")
     assert colours == {"Light": "rgb(255, 255, 255)", "Dark": "rgb(33, 33, 33)"}
+    view.get_by_role("button", name="Try now").click()
+    expect(view.locator(".wb-done, .wb-refusal")).not_to_have_count(0)
 
 
 def test_an_exported_notebook_shows_the_picture_without_a_kernel(notebook: Open) -> None:

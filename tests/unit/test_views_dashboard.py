@@ -71,10 +71,12 @@ def source() -> DashboardSource:
         raise AssertionError("a read-only dashboard acted")
 
     never: Callable[..., None] = refuse  # type: ignore[assignment]
-    return DashboardSource(lambda _: DATA, lambda _: lambda: None, never, never, refuse, refuse)
+    return DashboardSource(
+        lambda _: DATA, lambda _: lambda: None, never, never, never, refuse, refuse
+    )
 
 
-@pytest.mark.parametrize("act", ["cancel", "signal", "retry", "resume", "nonsense"])
+@pytest.mark.parametrize("act", ["cancel", "signal", "try_now", "retry", "resume", "nonsense"])
 def test_a_read_only_dashboard_refuses_whatever_a_front_end_says(
     act: str, source: DashboardSource
 ) -> None:

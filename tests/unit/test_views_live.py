@@ -16,6 +16,7 @@ from tests.unit.view_samples import at, node, run, view_of
 from workbench.errors import DatabaseError, StateError
 from workbench.news import News
 from workbench.views.live import LiveView, Source, updater, widget
+from workbench.views.live_widget import actions_of
 from workbench.views.run_data import RunData
 
 WITHIN = 10.0  # seconds for anything that is waited for
@@ -38,7 +39,11 @@ class Stage:
         self.news = News()
         self._heard = threading.Condition()
         source = Source(
-            self._fetch, lambda call: self.news.subscribe("r", call), self._cancel, self._signal
+            self._fetch,
+            lambda call: self.news.subscribe("r", call),
+            self._cancel,
+            self._signal,
+            lambda: self._tell("tries"),
         )
         self.view = LiveView(source, data(), lambda view, data: self)
 
@@ -173,6 +178,17 @@ def test_an_error_that_nobody_expected_is_shown_and_logged(
     stage.change(ZeroDivisionError("oh"))
     stage.wait(lambda: ("trouble", "ZeroDivisionError: oh", False) in stage.told)
     assert "Traceback" in caplog.text
+
+
+def test_a_run_between_two_attempts_can_be_told_to_try_now(stage: Stage) -> None:
+    tried = node(0, None, None, "SQL", status="ready", attempt=1)
+    retrying = RunData(run(status="running"), [tried])
+    assert actions_of(retrying, waits=False) == ["try_now", "cancel"]
+    assert actions_of(data(), waits=True) == ["signal", "cancel"]
+    assert actions_of(data("failed"), waits=False) == ["retry", "resume"]
+    assert actions_of(data("completed"), waits=False) == []
+    stage.view.act("try_now")
+    stage.wait(lambda: ("tries",) in stage.told)
 
 
 @pytest.mark.parametrize("refusal", [None, StateError("not cancelled: it had ended")])

@@ -13,8 +13,8 @@ function buttons(model) {
     cancel: () => [ask("Cancel this run?"), button("Cancel run", "wb-button wb-danger", () => send({ name: "cancel" }, "Cancelling…")), back("Keep running")],
     signal: () => [signalForm(model.get("waits"), back("Not now"), (signal, data) => send({ name: "signal", signal, data }, "Sending…"))],
   };
-  const offers = { signal: "Signal", cancel: "Cancel", retry: "Retry as new run", resume: "Resume" };
-  const sayings = { retry: "Retrying…", resume: "Resuming…" }; // what undoes nothing is not asked twice
+  const offers = { try_now: "Try now", signal: "Signal", cancel: "Cancel", retry: "Retry as new run", resume: "Resume" };
+  const sayings = { try_now: "Trying again…", retry: "Retrying…", resume: "Resuming…" }; // what undoes nothing is not asked twice
   const press = (name) => (name in questions ? show(name, true) : send({ name }, sayings[name]));
   const show = (next, detail) => {
     state = next;

@@ -28,6 +28,7 @@ class DashboardSource:
             returns what ends that.
         cancel: cancels the run of this id, or raises what refuses it; may block, as the others.
         signal: sends a run a signal by its name and the text of its data.
+        try_now: ends a run's waits for another attempt.
         retry, resume: make a new run of a failed one; its id.
     """
 
@@ -35,6 +36,7 @@ class DashboardSource:
     subscribe: Callable[[Callable[[], None]], Callable[[], None]]
     cancel: Callable[[str], None]
     signal: Callable[[str, str, str], None]
+    try_now: Callable[[str], None]
     retry: Callable[[str], str]
     resume: Callable[[str], str]
 
@@ -71,6 +73,9 @@ class LiveDashboard(Followed[DashboardData]):
             case ["signal", run, signal, text]:
                 self._source.signal(run, signal, text.strip() or "null")
                 return f"signal {signal} sent to {run}"
+            case ["try_now", run]:
+                self._source.try_now(run)
+                return f"{run} tries again now"
             case ["retry", run]:
                 return self._made("retried", run, self._source.retry(run))
             case ["resume", run]:

@@ -42,7 +42,7 @@ class DashboardWidget(FaceWidget):
         return {
             "html": str(dashboard_html(data, live=True)),
             "selected": run.run.run_id if run else "",
-            "actions": actions_of(run, bool(waits)) if run and data.acts else [],
+            "actions": actions_of(run, waits=bool(waits)) if run and data.acts else [],
             "waits": waits,
         }
 

@@ -26,6 +26,7 @@ class Source:
             returns what ends that.
         cancel: cancels the run, or raises what refuses it; may block.
         signal: sends the run a signal by its name and the text of its data; likewise.
+        try_now: ends its waits for another attempt.
         retry, resume: make a new run of the failed one; its id. None: not offered.
     """
 
@@ -33,6 +34,7 @@ class Source:
     subscribe: Callable[[Callable[[], None]], Callable[[], None]]
     cancel: Callable[[], None]
     signal: Callable[[str, str], None]
+    try_now: Callable[[], object]
     retry: Callable[[], str] | None = None
     resume: Callable[[], str] | None = None
 
@@ -61,6 +63,9 @@ class LiveView(Followed[RunData]):
             case ["signal", signal, text]:
                 self._source.signal(signal, text.strip() or "null")
                 return f"signal {signal} sent"
+            case ["try_now"]:
+                self._source.try_now()
+                return "tries again now"
             case ["retry"] if self._source.retry:
                 made = self._source.retry()
                 return f'retried as {made}: bench.get("{made}")'

@@ -11,6 +11,7 @@ import traitlets
 from workbench.views.face import FaceWidget, module, style
 from workbench.views.run_data import RunData
 from workbench.views.run_view import run_html, signal_names
+from workbench.views.status import of_node
 
 __all__ = ["LiveWidget", "actions_of"]
 
@@ -30,7 +31,7 @@ class LiveWidget(FaceWidget):
         waits = [] if data.ended else signal_names(data)
         return {
             "html": str(run_html(data, style=False)),
-            "actions": actions_of(data, bool(waits)),
+            "actions": actions_of(data, waits=bool(waits)),
             "waits": waits,
         }
 
@@ -42,8 +43,11 @@ class LiveWidget(FaceWidget):
         return super()._act(content)
 
 
-def actions_of(data: RunData, waits: bool) -> list[str]:
+def actions_of(data: RunData, *, waits: bool) -> list[str]:
     """Return the buttons of a run; `waits` for a signal or not."""
     if data.run.status == "failed":
         return ["retry", "resume"]
-    return [] if data.ended else ["signal", "cancel"] if waits else ["cancel"]
+    if data.ended:
+        return []
+    tries = any(of_node(node) == "retrying" for node in data.nodes)
+    return [*(["try_now"] if tries else []), *(["signal"] if waits else []), "cancel"]
